@@ -122,6 +122,8 @@ fn class(error: &Error) -> Class {
         // A resumed watch would send the same unreadable event again. A list does not contain it.
         Error::Decode { .. } | Error::TooLarge { .. } => Class::VersionUnusable,
         Error::Status(status) if matches!(status.code, 400 | 405 | 406 | 415 | 422) => Class::Refused,
+        Error::Unreachable { .. } | Error::Deadline { .. } | Error::Credentials { .. } => Class::Unreachable,
+        _ if error.is_not_found() => Class::NotServed,
         _ => Class::Passing,
     }
 }

@@ -5,17 +5,23 @@
 //! watch that broke off, the current version is checked.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use flyball_api::{Key, ResourceVersion};
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
+use crate::contact::Contact;
 use crate::fanout::Subscription;
 use crate::store::Header;
 
 /// Counts restores, and announces connections, before which there may have been one. Shared by all informers of the process.
 pub(crate) struct Era {
     restores: watch::Sender<u64>,
+    /// The number of informers in doubt (see [`Doubt`]).
+    in_doubt: watch::Sender<usize>,
+    pub(crate) contact: Contact,
     on_connect: Mutex<Vec<Weak<ConnectHandler>>>,
 }
 
@@ -23,7 +29,12 @@ type ConnectHandler = dyn Fn() + Send + Sync;
 
 impl Default for Era {
     fn default() -> Self {
-        Self { restores: watch::Sender::new(0), on_connect: Mutex::default() }
+        Self {
+            restores: watch::Sender::new(0),
+            in_doubt: watch::Sender::new(0),
+            contact: Contact::default(),
+            on_connect: Mutex::default(),
+        }
     }
 }
 
@@ -60,12 +71,79 @@ impl Era {
         handlers.iter().for_each(|handler| handler());
     }
 
+    /// The number of informers in doubt.
+    pub(crate) fn doubts(&self) -> watch::Receiver<usize> {
+        self.in_doubt.subscribe()
+    }
+
+    pub(crate) fn has_doubts(&self) -> bool {
+        *self.in_doubt.borrow() > 0
+    }
+
     /// Completes when an era later than `seen` has begun.
     pub(crate) async fn ended(&self, seen: u64) {
         let mut restores = self.restores.subscribe();
         if restores.wait_for(|era| *era > seen).await.is_err() {
             std::future::pending().await
         }
+    }
+}
+
+/// Whether an informer has lost its watch and does not know yet whether etcd was restored meanwhile.
+///
+/// Controllers wait for that, so its length is bounded in two ways. Only time in which the server responds counts: while it does
+/// not, nothing can be written either, and a restore may take minutes. And doubts add up, so that a resource whose watch
+/// fails again and again delays nobody again and again.
+pub(crate) struct Doubt {
+    era: Arc<Era>,
+    state: Mutex<DoubtState>,
+}
+
+struct DoubtState {
+    /// The time on the clock of [`Contact`] when it began.
+    since: Option<Duration>,
+    /// The sum of recent doubts, and the end of the latest.
+    earlier: Duration,
+    ended: Instant,
+}
+
+/// After this many times its own length, a doubt does not count any more: after ten minutes for half a minute.
+const FORGET_AFTER: u32 = 20;
+
+impl Doubt {
+    pub(crate) fn new(era: Arc<Era>) -> Self {
+        let state = DoubtState { since: None, earlier: Duration::ZERO, ended: Instant::now() };
+        Self { era, state: Mutex::new(state) }
+    }
+
+    pub(crate) fn begin(&self) {
+        let mut state = self.state.lock();
+        if state.since.is_none() {
+            state.earlier = state.earlier.saturating_sub(state.ended.elapsed() / FORGET_AFTER);
+            state.since = Some(self.era.contact.total());
+            self.era.in_doubt.send_modify(|count| *count += 1);
+        }
+    }
+
+    pub(crate) fn end(&self) {
+        let mut state = self.state.lock();
+        if let Some(since) = state.since.take() {
+            state.earlier += self.era.contact.total().saturating_sub(since);
+            state.ended = Instant::now();
+            self.era.in_doubt.send_modify(|count| *count -= 1);
+        }
+    }
+
+    /// How long it and recent ones have lasted while the server responded; `None` if there is none at present.
+    pub(crate) fn lasts(&self) -> Option<Duration> {
+        let state = self.state.lock();
+        state.since.map(|since| state.earlier + self.era.contact.total().saturating_sub(since))
+    }
+}
+
+impl Drop for Doubt {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

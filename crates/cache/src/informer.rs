@@ -138,6 +138,7 @@ impl<T: Object> Informer<T> {
     /// Ends the watch. The store keeps its contents.
     pub fn stop(&self) {
         self.task.abort();
+        self.writer.state.doubt.end();
         self.stopped.send_replace(true);
     }
 }

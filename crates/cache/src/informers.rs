@@ -14,6 +14,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rustc_hash::FxBuildHasher;
 use smol_str::SmolStr;
+use tokio::sync::watch;
 
 use crate::client_source::ClientSource;
 use crate::era::Era;
@@ -203,6 +204,16 @@ impl Informers {
             self.shared.settled.store(era, Ordering::Release);
         }
         found
+    }
+
+    /// The number of informers that have lost their watch and do not know yet whether etcd was restored meanwhile.
+    pub fn doubts(&self) -> watch::Receiver<usize> {
+        self.shared.era.doubts()
+    }
+
+    /// Whether there are any [`doubts`](Self::doubts).
+    pub fn has_doubts(&self) -> bool {
+        self.shared.era.has_doubts()
     }
 
     fn whole(&self, resource: &ResourceType) -> Option<Arc<dyn AnyInformer>> {

@@ -13,6 +13,7 @@
 mod backoff;
 mod change;
 mod client_source;
+mod contact;
 mod currency;
 mod decode;
 mod era;

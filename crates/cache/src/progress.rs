@@ -1,6 +1,7 @@
 //! Informers without their type, for code that handles resources of any kind.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use flyball_api::{Key, Object, ObjectMeta, ResourceType, ResourceVersion, Uid};
 use futures::future::BoxFuture;
@@ -62,6 +63,10 @@ pub trait AnyInformer: Progress {
 
     /// The [`era`](Progress::era) in which its latest list began.
     fn listed_in(&self) -> u64;
+
+    /// How long, while the server responds, it has not been known whether etcd was restored, because the watch was lost. Recent times
+    /// count, too. `None` if it is known.
+    fn in_doubt_for(&self) -> Option<Duration>;
 
     /// Completes when the cache has shown everything that the server had at `since`, or when the informer is stopped.
     /// Requests the current version from the server, and a bookmark from a quiet watch.
@@ -156,6 +161,10 @@ impl<T: Object> AnyInformer for Informer<T> {
 
     fn listed_in(&self) -> u64 {
         self.writer.state.listed.borrow().era
+    }
+
+    fn in_doubt_for(&self) -> Option<Duration> {
+        self.writer.state.doubt.lasts()
     }
 
     fn look_at(&self, key: &Key, look: &mut dyn FnMut(&ObjectMeta)) -> bool {

@@ -72,6 +72,8 @@ pub(crate) struct Reflector {
     era: u64,
     /// Streaming lists in a row that did not complete.
     broken_streams: u32,
+    /// Whether a delay was cut short since the last watch that worked.
+    has_hurried: bool,
     /// When the latest list began.
     listed: Instant,
 }
@@ -122,6 +124,7 @@ impl Reflector {
             missing: None,
             era: 0,
             broken_streams: 0,
+            has_hurried: false,
             listed: Instant::now(),
         }
     }
@@ -157,11 +160,21 @@ impl Reflector {
     /// Waits after a failure, and decides whether the watch can be resumed.
     async fn recover(&mut self, listing: bool, failure: &Failure) -> State {
         Counters::add(&self.state.counters.failures, 1);
+        match failure.class {
+            Class::Unreachable => self.state.era.contact.lost(),
+            _ => self.state.era.contact.found(),
+        }
+        self.lost_watch();
+        if failure.class == Class::NotServed {
+            // It has no objects that could contradict those of other caches.
+            self.state.doubt.end();
+        }
         let error = failure.chain();
         let first_loss = failure.class == Class::VersionUnusable
             && !listing
             && self.backoff.is_fresh()
             && self.listed.elapsed() >= BETWEEN_RELISTS;
+        let is_first = self.backoff.is_fresh();
         let delay = self.backoff.next(&mut self.rng);
         let delay = delay.max(failure.retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER));
         if first_loss {
@@ -171,18 +184,32 @@ impl Reflector {
         } else {
             self.record.failed(&error);
             warn!(resource = %self.state.resource, error, delay = ?delay, "list or watch failed, retrying");
+            let may_hurry = failure.class == Class::Unreachable && !is_first && !self.has_hurried;
             tokio::select! {
                 () = sleep(delay) => {}
                 () = self.era_ended() => return State::Listing,
+                // Another informer has reached the server. Once only: the cause may be on this connection.
+                () = self.state.era.contact.regained(), if may_hurry => {
+                    self.has_hurried = true;
+                    self.backoff.reset();
+                }
             }
         }
-        self.may_be_restored = true;
-        if listing || failure.class != Class::Passing { State::Listing } else { State::Watching(None) }
+        let may_resume =
+            !listing && matches!(failure.class, Class::Passing | Class::NotServed | Class::Unreachable);
+        if may_resume { State::Watching(None) } else { State::Listing }
     }
 
     /// Updates the store to the server's current state. A streaming list returns its connection, which continues as a
     /// watch.
     async fn list(&mut self) -> Result<Option<Connection>, Failure> {
+        if self.state.doubt.lasts().is_some() {
+            // A list may take long. Whether there was a restore is known sooner.
+            match self.is_server_restored().await {
+                Err(failure) if failure.class != Class::Refused => return Err(failure),
+                _ => {}
+            }
+        }
         self.listed = Instant::now();
         self.missing = None;
         self.era = self.state.era.now();
@@ -192,7 +219,10 @@ impl Reflector {
         let streams = self.streams && self.pages_until.is_none_or(|until| until <= Instant::now());
         if streams && self.broken_streams < BROKEN_STREAMS {
             match self.stream_list().await {
-                Ok(Some(connection)) => return Ok(Some(connection)),
+                Ok(Some(connection)) => {
+                    self.state.doubt.end();
+                    return Ok(Some(connection));
+                }
                 Ok(None) => {
                     debug!(resource = %self.state.resource, "the streaming list did not complete, using a paged list")
                 }
@@ -206,6 +236,7 @@ impl Reflector {
         self.page_list().await?;
         self.broken_streams = 0;
         self.may_be_restored = false;
+        self.state.doubt.end();
         Ok(None)
     }
 
@@ -318,7 +349,7 @@ impl Reflector {
                 Err(_) => {
                     Counters::add(&self.state.counters.idle_watches, 1);
                     info!(resource = %self.state.resource, "a watch did not end at its timeout, opening a new one");
-                    self.may_be_restored = true;
+                    self.lost_watch();
                     return Ok(self.after_watch());
                 }
                 Ok(None) if !connection.received && connection.opened.elapsed() < SHORTEST_WATCH => {
@@ -326,8 +357,9 @@ impl Reflector {
                 }
                 Ok(None) => {
                     // A server that shuts down also ends its watches without an error.
-                    self.may_be_restored |=
-                        !connection.received || Instant::now() + EARLY_END_TOLERANCE < connection.end;
+                    if !connection.received || Instant::now() + EARLY_END_TOLERANCE < connection.end {
+                        self.lost_watch();
+                    }
                     return Ok(self.after_watch());
                 }
                 Ok(Some(event)) => {
@@ -360,6 +392,7 @@ impl Reflector {
     async fn is_server_restored(&mut self) -> Result<bool, Failure> {
         let reached = self.writer.version_reached();
         if reached.is_unknown() {
+            self.state.doubt.end();
             return Ok(false);
         }
         let mut newest = self.writer.newest();
@@ -370,14 +403,17 @@ impl Reflector {
             newest = None;
         }
         let page = page?;
+        self.state.era.contact.found();
         let there = page.items.first().filter(|_| newest.is_some()).and_then(|object| header(object));
         let present = Present { version: page.version, newest: there };
         let evidence = evidence(reached, newest.as_ref(), &present);
         self.missing = newest
             .filter(|_| evidence == Evidence::Missing)
             .map(|Newest { key, header, .. }| (key, header.uid, page.version));
-        if evidence == Evidence::Restored {
-            self.end_era("the current version");
+        match evidence {
+            Evidence::None => self.state.doubt.end(),
+            Evidence::Missing => {}
+            Evidence::Restored => self.end_era("the current version"),
         }
         Ok(evidence == Evidence::Restored)
     }
@@ -385,11 +421,24 @@ impl Reflector {
     /// Whether the store still has an object that was missing on the server, although the watch has shown everything up to
     /// then.
     fn is_missing(&mut self) -> bool {
-        let reached = self.writer.version_reached();
-        let Some((key, uid, _)) = self.missing.take_if(|(_, _, version)| reached >= *version) else {
-            return false;
-        };
-        self.writer.holds(&key, &uid)
+        let Some((key, uid, version)) = &self.missing else { return false };
+        let is_held = self.writer.holds(key, uid);
+        let is_missing = is_held && self.writer.version_reached() >= *version;
+        if is_missing || !is_held {
+            self.missing = None;
+        }
+        if !is_held {
+            self.state.doubt.end();
+        }
+        is_missing
+    }
+
+    /// The watch has ended as it does when the server is restored.
+    fn lost_watch(&mut self) {
+        self.may_be_restored = true;
+        if self.state.has_synced() {
+            self.state.doubt.begin();
+        }
     }
 
     fn end_era(&self, noticed_by: &'static str) {
@@ -407,11 +456,13 @@ impl Reflector {
     /// Applies an event. Returns `true` if it shows that etcd was restored: within a watch, versions only increase.
     fn follow(&mut self, event: &Event, connection: &mut Connection) -> bool {
         self.count(event);
+        self.state.era.contact.found();
         self.writer.watched(event);
         if !connection.received {
             connection.received = true;
             // Not before the event was applied: if that panics each time, the delays must grow.
             self.backoff.reset();
+            self.has_hurried = false;
         }
         if event.kind == EventKind::Bookmark
             && let Some(mark) = bookmark(&event.object)
@@ -449,6 +500,7 @@ impl Reflector {
     }
 
     fn healthy(&self) {
+        self.state.era.contact.found();
         if let Some(outage) = self.record.recovered() {
             info!(resource = %self.state.resource, outage = ?outage, "list and watch work again");
         }

@@ -68,7 +68,11 @@ pub(crate) enum Class {
     VersionUnusable,
     /// The server does not support the request.
     Refused,
-    /// May be temporary: unreachable, overloaded, forbidden.
+    /// The server does not have the resource, at least not now.
+    NotServed,
+    /// There was no response.
+    Unreachable,
+    /// May be temporary: overloaded, forbidden.
     Passing,
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::Instant;
 use tracing::warn;
 
-use crate::era::Era;
+use crate::era::{Doubt, Era};
 use crate::metrics::Counters;
 use crate::store::Header;
 use crate::version_waits::VersionWaits;
@@ -25,6 +25,7 @@ pub(crate) struct InformerState {
     /// The latest list that was completed.
     pub(crate) listed: watch::Sender<Listed>,
     pub(crate) era: Arc<Era>,
+    pub(crate) doubt: Doubt,
     /// Notified to force a relist.
     pub(crate) relist_requests: Notify,
     /// Notified to get a bookmark soon.
@@ -49,6 +50,7 @@ impl InformerState {
             synced: watch::Sender::new(false),
             begun: AtomicU64::new(0),
             listed: watch::Sender::new(Listed::default()),
+            doubt: Doubt::new(era.clone()),
             era,
             relist_requests: Notify::new(),
             bookmark_requests: Notify::new(),

@@ -156,6 +156,12 @@ impl Context {
         Next::After(Duration::ZERO)
     }
 
+    /// No key is synced while this cache has lost its watch and does not know whether etcd was restored. Not needed for caches of
+    /// [`Tasks::needs`](crate::Tasks::needs) and [`Tasks::on`](crate::Tasks::on).
+    pub fn needs(&self, cache: &Arc<dyn AnyInformer>) {
+        self.barrier.needs(cache);
+    }
+
     /// Records what a key waits for. `kind` is that of its object.
     pub(crate) fn record_waiting(&self, key: &Key, kind: SmolStr, waiting: Vec<Waiting>) {
         self.decisions.record_waiting(self.name, key, kind, waiting);

@@ -138,7 +138,9 @@ impl Tasks {
     /// Workers start only after this cache has synced. For caches without triggers.
     pub fn needs<T: Object>(&mut self, informer: &Arc<Informer<T>>) {
         let informer = informer.clone();
-        self.caches.push(informer.clone());
+        let cache: Arc<dyn AnyInformer> = informer.clone();
+        self.cx.needs(&cache);
+        self.caches.push(cache);
         self.synced.push(async move { informer.synced().await }.map(|_| ()).boxed());
     }
 
@@ -196,7 +198,9 @@ impl Tasks {
         let (parked, unconfirmed) = (Parked::default(), Arc::new(Unconfirmed::default()));
         for n in 0..count.max(1) {
             let (cx, queue, reconciler) = (self.cx.clone(), queue.clone(), reconciler.clone());
-            let work = work(cx, queue, reconciler, quarantine.clone(), parked.clone(), unconfirmed.clone());
+            let (parked, unconfirmed) = (parked.clone(), unconfirmed.clone());
+            let closing = self.closing.clone();
+            let work = work(cx, queue, reconciler, quarantine.clone(), parked, unconfirmed, closing);
             self.running.push((format!("worker {n}"), work.boxed()));
         }
         let (cx, queue) = (self.cx.clone(), queue.clone());
@@ -349,8 +353,16 @@ async fn work<K: WorkKey>(
     quarantine: Arc<Quarantine<K>>,
     parked: Parked<K>,
     unconfirmed: Arc<Unconfirmed<K>>,
+    closing: Signal,
 ) {
     while let Some(key) = queue.next().await {
+        if !cx.barrier.is_consistent() {
+            // All keys wait alike: no need to set each of them aside.
+            tokio::select! {
+                () = cx.barrier.consistent() => {}
+                () = closing.wait() => return,
+            }
+        }
         let object = key.object();
         if let Some(wait) = quarantine.wait(&key) {
             queue.add_after(key.clone(), wait);

@@ -41,20 +41,24 @@ fn whatever_goes_wrong_the_cluster_ends_the_same_and_at_rest() -> anyhow::Result
     Ok(())
 }
 
-/// Seeds that once ended otherwise. The first four were bugs: an unreadable schema was taken for a missing one; a volume was
-/// emptied again when it could not be freed; a VolumeAttachment was left over if the manager died after its volume was
-/// deleted. The others were mistakes of scenarios.
-const SEEDS: [(&str, u64); 15] = [
+/// Seeds that once ended otherwise, found before restores became part of the mix. These were bugs: an unreadable schema was taken
+/// for a missing one; a volume was emptied again when it could not be freed; a VolumeAttachment was left over if the manager
+/// died after its volume was deleted; an eviction whose response was lost was not counted; the pods of a lost node were not
+/// marked by a monitor that was set up again. The others were mistakes of scenarios.
+const SEEDS: [(&str, u64); 18] = [
     ("vap-status-kinds", 1681),
     ("pv-recycle", 8),
     ("pv-recycle-used", 21),
     ("attach-detach-volume-gone", 11),
+    ("device-taint-rules", 708_666),
+    ("node-heartbeat-lost", 705_612),
     ("resource-claim-lost", 281),
     ("hpa-deployment", 2099),
     ("hpa-unready-pods", 33841),
     ("hpa-unready-pods", 400_009),
     ("deployment-min-ready", 41521),
     ("deployment-bounds-many", 600_512),
+    ("device-taint-eviction", 703_735),
     ("pvc-expand", 600_770),
     ("taint-tolerations", 601_912),
     ("job-ttl", 603_871),
@@ -65,7 +69,8 @@ const SEEDS: [(&str, u64); 15] = [
 #[test]
 fn seeds_that_failed_once_pass() -> anyhow::Result<()> {
     for (name, seed) in SEEDS {
-        for trial in trials(|found| found == name)? {
+        for mut trial in trials(|found| found == name)? {
+            trial.spare(&[Kind::Restore]);
             ends_the_same(&trial, |_| vec![FaultPlan::Seed(seed)]).map_err(anyhow::Error::msg)?;
         }
     }
@@ -73,13 +78,22 @@ fn seeds_that_failed_once_pass() -> anyhow::Result<()> {
 }
 
 /// Restores that once ended otherwise. A creation that the cache had shown was undone, and the server had caught up before the
-/// watch was back; a write that no cache had shown was undone; the binder believed a response to a write that was undone. The
-/// others were mistakes of the simulator, which left dependents of undone objects and half-deleted pods behind.
-const RESTORES: [(&str, u64); 7] = [
+/// watch was back; a write that no cache had shown was undone; the binder believed a response to a write that was undone; a
+/// namespace was finalized although its content was back; a Job, a ResourceClaim, a StatefulSet and the garbage collector acted
+/// on caches of before and after a restore that nothing had noticed yet. The others were mistakes of the simulator, which left
+/// dependents of undone objects and half-deleted pods behind, or stopped the heartbeats of nodes.
+const RESTORES: [(&str, u64); 14] = [
     ("deployment-alone-recreate", 310_002),
     ("daemonset-tolerations", 310_000),
     ("deployment-alone", 310_003),
     ("pv-prebound", 310_003),
+    ("namespace-delete-simple", 320_165),
+    ("namespace-extra-finalizer", 320_167),
+    ("job-suspend-bound-pods", 320_153),
+    ("resource-claim-extended", 320_259),
+    ("statefulset-pvc-retention", 320_297),
+    ("deployment-orphan-heir", 320_012),
+    ("node-heartbeat-lost", 320_172),
     ("deployment-min-ready", 310_016),
     ("deployment-recreate-ended", 310_022),
     ("replicaset-failed-pods", 310_040),

@@ -123,7 +123,7 @@ async fn answers_decide_what_is_done_next() {
         ("unknown parameters",        400, "",                                                     Class::Refused),
         ("no watching",               405, "",                                                     Class::Refused),
         ("not allowed yet",           403, "",                                                     Class::Passing),
-        ("not served yet",            404, "",                                                     Class::Passing),
+        ("not served yet",            404, "",                                                     Class::NotServed),
         ("too busy",                  429, "",                                                     Class::Passing),
         ("broken",                    500, "",                                                     Class::Passing),
         ("slow",                      504, "",                                                     Class::Passing),
@@ -134,7 +134,7 @@ async fn answers_decide_what_is_done_next() {
         assert_eq!(failure.class, want, "{case}");
     }
     let unreachable = Wire::default().source(Filter::default(), Form::Whole).page(1, None).await.unwrap_err();
-    assert_eq!(unreachable.class, Class::Passing);
+    assert_eq!(unreachable.class, Class::Unreachable);
     let nonsense =
         Wire::answering(&[(200, "<html>")]).source(Filter::default(), Form::Whole).page(1, None).await;
     assert!(nonsense.unwrap_err().chain().contains("the response cannot be read"));

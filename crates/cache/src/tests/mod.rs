@@ -1,6 +1,7 @@
 //! Behaviour of stores and informers over a scripted server, in virtual time.
 
 mod currency;
+mod doubts;
 mod informer;
 mod memory;
 mod property;

@@ -44,6 +44,7 @@ struct State {
     reachable: bool,
     muted: bool,
     fail_next: u32,
+    refuses_watches: bool,
     fail_after_pages: Option<u32>,
     retry_after: Option<Duration>,
     page_limit: Option<usize>,
@@ -68,6 +69,7 @@ impl Server {
             reachable: true,
             muted: false,
             fail_next: 0,
+            refuses_watches: false,
             fail_after_pages: None,
             retry_after: None,
             page_limit: None,
@@ -197,7 +199,7 @@ impl Server {
     }
 
     pub(super) fn cut(&self) {
-        self.end_watches(Class::Passing, "connection reset");
+        self.end_watches(Class::Unreachable, "connection reset");
     }
 
     pub(super) fn end_watches(&self, class: Class, why: &str) {
@@ -230,6 +232,12 @@ impl Server {
         let mut state = self.state.lock();
         state.fail_next = requests;
         state.retry_after = retry_after;
+    }
+
+    /// Lists succeed and watches are refused, as without the right to watch.
+    pub(super) fn refuse_watches(&self) {
+        self.state.lock().refuses_watches = true;
+        self.close_watches();
     }
 
     /// Compacts once this many pages have been served.
@@ -345,7 +353,7 @@ impl State {
     fn admit(&mut self, request: String) -> Result<(), Failure> {
         self.requests.push((Instant::now(), request));
         if !self.reachable {
-            return Err(failure(Class::Passing, "connection refused"));
+            return Err(failure(Class::Unreachable, "connection refused"));
         }
         if self.fail_next > 0 {
             self.fail_next -= 1;
@@ -396,6 +404,9 @@ impl State {
             WatchFrom::Scratch => "stream".to_owned(),
             WatchFrom::Version(version) => format!("watch {version}"),
         })?;
+        if self.refuses_watches {
+            return Err(failure(Class::Passing, "forbidden"));
+        }
         self.watch_timeouts.push(timeout);
         let (sender, receiver) = unbounded();
         let send = |event: Event| drop(sender.unbounded_send(Ok(event)));

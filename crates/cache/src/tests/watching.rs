@@ -218,7 +218,7 @@ async fn watches_that_expire_after_one_event_do_not_make_a_hot_loop() {
     server.take_requests();
     sleep(60 * SECOND).await;
     spoiler.abort();
-    let lists = server.take_requests().len();
+    let lists = server.take_requests().iter().filter(|request| *request == "stream").count();
     assert!(lists <= 60_000 / 800, "{lists} lists in a minute");
 }
 
@@ -432,7 +432,7 @@ async fn a_server_that_did_not_stream_once_is_asked_again_later() {
     server.compact();
     server.end_watches(Class::VersionUnusable, "expired");
     sleep(10 * SECOND).await;
-    assert_eq!(server.take_requests(), ["stream"]);
+    assert_eq!(server.take_requests(), ["present", "stream"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,12 +5,13 @@
 //!
 //! Every wait ends: a list that began after the write shows it, and a cache that stays behind is listed again. A response
 //! with a version that the cache has passed shows that etcd was restored; then no controller acts before all caches have
-//! been listed again.
+//! been listed again. Nor does a controller act while a cache of its own has lost its watch: etcd may have been restored, and
+//! caches of before and after that contradict each other.
 
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use flyball_api::{Key, ObjectMeta, PartialObject, ResourceType, ResourceVersion, Uid};
@@ -71,6 +72,8 @@ impl Before {
 pub struct Barrier {
     waits: Arc<Mutex<FxHashMap<Key, Vec<Wait>>>>,
     informers: Informers,
+    /// The caches on which the controller's decisions depend.
+    needed: Arc<Mutex<Vec<Weak<dyn AnyInformer>>>>,
     reader: Client,
 }
 
@@ -109,7 +112,51 @@ impl Barrier {
     /// `reader` has the identity that fills the caches: a controller's own identity often has no right to read what it
     /// writes.
     pub(crate) fn new(informers: Informers, reader: Client) -> Self {
-        Self { waits: Arc::default(), informers, reader }
+        Self { waits: Arc::default(), informers, needed: Arc::default(), reader }
+    }
+
+    /// Adds a cache on which the controller's decisions depend.
+    pub(crate) fn needs(&self, cache: &Arc<dyn AnyInformer>) {
+        let cache = Arc::downgrade(cache);
+        let mut needed = self.needed.lock();
+        needed.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&cache));
+        needed.push(cache);
+    }
+
+    /// A cache that may contradict others: it is of the time before a restore of etcd, or may be.
+    fn untrusted(&self) -> Option<Arc<dyn AnyInformer>> {
+        self.left_behind().or_else(|| self.in_doubt())
+    }
+
+    /// A cache that has not been listed since etcd was restored. One that cannot be listed is ignored after a while.
+    fn left_behind(&self) -> Option<Arc<dyn AnyInformer>> {
+        self.informers.left_behind().filter(|stale| !is_stuck(&**stale))
+    }
+
+    /// A needed cache that has lost its watch and does not know yet whether etcd was restored. One that cannot find out is
+    /// ignored after a while.
+    fn in_doubt(&self) -> Option<Arc<dyn AnyInformer>> {
+        if !self.informers.has_doubts() {
+            return None;
+        }
+        self.needed.lock().iter().filter_map(Weak::upgrade).find(|cache| is_in_doubt(&**cache))
+    }
+
+    /// Whether the controller's caches do not contradict each other because of a restore of etcd.
+    pub(crate) fn is_consistent(&self) -> bool {
+        self.untrusted().is_none()
+    }
+
+    /// Waits until they do not. Then this holds for all keys of the controller.
+    pub(crate) async fn consistent(&self) {
+        while let Some(stale) = self.left_behind() {
+            // One that cannot be listed is ignored once it counts as stuck.
+            let _ = tokio::time::timeout(LOOK_AGAIN, stale.listed(stale.next_list())).await;
+        }
+        let mut doubts = self.informers.doubts();
+        while self.in_doubt().is_some() {
+            let _ = tokio::time::timeout(LOOK_AGAIN, doubts.changed()).await;
+        }
     }
 
     /// Makes `owner` wait until the cache of `resource` shows `awaited`. If this process has no cache of that resource, no sync
@@ -164,9 +211,8 @@ impl Barrier {
 
     /// The resource whose cache `owner` has to wait for. Removes waits that are over.
     pub(crate) fn awaited(&self, owner: &Key) -> Option<ResourceType> {
-        // After a restore of etcd, caches listed before and after it are inconsistent: no controller acts on them.
-        if let Some(stale) = self.informers.left_behind().filter(|stale| !is_stuck(&**stale)) {
-            return Some(stale.resource().clone());
+        if let Some(cache) = self.untrusted() {
+            return Some(cache.resource().clone());
         }
         let mut waits = self.waits.lock();
         let of_owner = waits.get_mut(owner)?;
@@ -183,11 +229,7 @@ impl Barrier {
     /// Waits until the caches show everything that `owner` waits for. A cache that does not is listed again, with a warning.
     pub(crate) async fn lowered(&self, owner: &Key) {
         while self.is_raised(owner) {
-            while let Some(stale) = self.informers.left_behind().filter(|stale| !is_stuck(&**stale)) {
-                let next = stale.listed(stale.next_list());
-                // One that cannot be listed is ignored once it counts as stuck.
-                let _ = tokio::time::timeout(LOOK_AGAIN, next).await;
-            }
+            self.consistent().await;
             let of_owner = self.waits.lock().get(owner).cloned().unwrap_or_default();
             for Wait { resource, awaited, list } in of_owner {
                 let Some(progress) = self.informers.progress(&resource) else { continue };
@@ -267,10 +309,14 @@ impl Barrier {
     }
 }
 
-/// Whether a cache has failed for so long that nothing should wait for it.
+/// Whether a cache has failed for so long that nothing should wait for it. While no cache can reach the server, none is stuck.
 fn is_stuck(informer: &dyn AnyInformer) -> bool {
     let health = informer.health();
-    health.stopped || health.failing.is_some_and(|failing| failing.since > PATIENCE)
+    health.stopped || health.failing.is_some_and(|failing| failing.since > PATIENCE) && !is_in_doubt(informer)
+}
+
+fn is_in_doubt(informer: &dyn AnyInformer) -> bool {
+    informer.in_doubt_for().is_some_and(|lasts| lasts < PATIENCE)
 }
 
 fn shows(cache: &dyn Progress, awaited: &Awaited) -> bool {

@@ -2,7 +2,7 @@
 //! tested.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -79,6 +79,9 @@ struct Server {
     watches: parking_lot::Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
     /// The version at the end of a list.
     version: AtomicUsize,
+    is_down: AtomicBool,
+    is_forbidden: AtomicBool,
+    is_unwatchable: AtomicBool,
 }
 
 impl Server {
@@ -89,6 +92,9 @@ impl Server {
             queries: Default::default(),
             watches: Default::default(),
             version: AtomicUsize::new(6),
+            is_down: AtomicBool::new(false),
+            is_forbidden: AtomicBool::new(false),
+            is_unwatchable: AtomicBool::new(false),
         })
     }
 
@@ -133,8 +139,14 @@ impl Transport for Wire {
         Box::pin(async move {
             let whole =
                 |value: &Value| Full::from(value.to_string()).map_err(|never| match never {}).boxed_unsync();
+            if server.is_down.load(Ordering::Relaxed) {
+                return Err(TransportError::NotSent("the server is down".into()));
+            }
             let query = request.uri().query().unwrap_or_default();
+            let is_refused = server.is_forbidden.load(Ordering::Relaxed)
+                || query.contains("watch=") && server.is_unwatchable.load(Ordering::Relaxed);
             let (code, body) = match *request.method() {
+                Method::GET if is_refused => (403, whole(&json!({"kind": "Status", "code": 403}))),
                 Method::GET if query.contains("watch=") => (200, server.watch()),
                 Method::GET => {
                     server.queries.lock().push(query.to_owned());
@@ -394,6 +406,71 @@ async fn a_key_is_synced_again_if_an_informer_reconnects_before_the_cache_shows_
     for ends_before in [true, false] {
         assert_eq!(syncs_after(ends_before, async |_| {}).await, 1, "the watch stays");
         assert_eq!(syncs_after(ends_before, reconnect).await, 2, "the watch breaks off once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_wait_while_a_cache_of_their_controller_cannot_know_of_a_restore() {
+    let server = Server::answering(0, Value::Null);
+    let cx = context(&server);
+    let things: Arc<dyn AnyInformer> = cx.informer::<Thing>();
+    things.synced().await;
+    let key = Key::new("ns", "owner");
+    let go_down = async || {
+        server.is_down.store(true, Ordering::Relaxed);
+        server.watches.lock().clear();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    go_down().await;
+    assert!(!cx.barrier.is_raised(&key), "the controller does not need this cache");
+    cx.barrier.needs(&things);
+    assert!(cx.barrier.is_raised(&key), "the watch is lost");
+    server.is_down.store(false, Ordering::Relaxed);
+    timeout(PATIENCE / 2, cx.barrier.lowered(&key)).await.expect("the server is as it was");
+    assert!(!cx.barrier.is_raised(&key));
+    go_down().await;
+    assert!(timeout(PATIENCE * 2, cx.barrier.lowered(&key)).await.is_err(), "nothing could be written");
+    server.is_down.store(false, Ordering::Relaxed);
+    server.is_forbidden.store(true, Ordering::Relaxed);
+    assert!(timeout(PATIENCE / 2, cx.barrier.lowered(&key)).await.is_err(), "it may be allowed soon");
+    timeout(PATIENCE * 3, cx.barrier.lowered(&key)).await.expect("it is ignored after a while");
+    assert!(!cx.barrier.is_raised(&key));
+}
+
+/// The share of an hour in which keys wait while the cache is like this.
+async fn waits_in_an_hour(server: &Server, cx: &Context) -> Duration {
+    const STEP: Duration = Duration::from_millis(100);
+    let mut waits = Duration::ZERO;
+    for n in 0..36_000 {
+        // A watch that lives for a minute.
+        if n % 600 == 0 {
+            server.watches.lock().clear();
+        }
+        waits += if cx.barrier.is_consistent() { Duration::ZERO } else { STEP };
+        tokio::time::sleep(STEP).await;
+    }
+    waits
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_keeps_failing_does_not_hold_up_controllers_again_and_again() {
+    #[rustfmt::skip]
+    let table = [
+        // case                                    lists fail  watches fail  most
+        ("watches that end early",                 false,      false,        Duration::from_secs(1)),
+        ("a dead API, or rights that were lost",   true,       true,         PATIENCE),
+        ("an API that can be listed, not watched", false,      true,         PATIENCE * 2),
+    ];
+    for (case, lists_fail, watches_fail, most) in table {
+        let server = Server::answering(0, Value::Null);
+        let cx = context(&server);
+        let things: Arc<dyn AnyInformer> = cx.informer::<Thing>();
+        things.synced().await;
+        cx.barrier.needs(&things);
+        server.is_forbidden.store(lists_fail, Ordering::Relaxed);
+        server.is_unwatchable.store(watches_fail, Ordering::Relaxed);
+        let waits = waits_in_an_hour(&server, &cx).await;
+        assert!(waits <= most + Duration::from_secs(1), "{case}: {waits:?}");
     }
 }
 

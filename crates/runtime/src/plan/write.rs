@@ -436,15 +436,15 @@ impl ErrorKinds {
     pub const OUTCOME_UNKNOWN: Self = Self(32);
     /// The resource does not support the verb.
     pub const METHOD_NOT_SUPPORTED: Self = Self(64);
-    /// Every error, also one without a response. For writes that only inform.
-    pub const ANY: Self = Self(u8::MAX);
+    /// Every error that is a response of the server. For writes that only inform.
+    pub const ANSWERED: Self = Self(128);
 
     fn has(self, one: Self) -> bool {
         self.0 & one.0 != 0
     }
 
     pub fn contains(self, error: &Error) -> bool {
-        self == Self::ANY
+        (self.has(Self::ANSWERED) && error.code().is_some())
             || (self.has(Self::NOT_FOUND) && error.is_not_found())
             || (self.has(Self::ALREADY_EXISTS) && error.is_already_exists())
             || (self.has(Self::CONFLICT) && error.is_conflict())

@@ -73,6 +73,13 @@ impl RunningManager {
         }
     }
 
+    /// Whether all its caches know whether the server was restored, and have been listed since.
+    pub fn has_noticed_restores(&self) -> bool {
+        let life = self.life.borrow();
+        life.as_ref()
+            .is_none_or(|(informers, _)| !informers.has_doubts() && informers.left_behind().is_none())
+    }
+
     /// The text of its `/metrics`.
     pub fn metrics(&self) -> String {
         self.life.borrow().as_ref().map_or_else(String::new, |(_, metrics)| metrics.text())

@@ -117,6 +117,16 @@ impl Embedded {
         Arc::new(transport::InProcess::new(way, self.server.clone(), Arc::clone(&self.answers)))
     }
 
+    /// The number of restores so far.
+    pub fn restores(&self) -> u64 {
+        self.answers.restores()
+    }
+
+    /// Waits until the server is up after its last restore.
+    pub async fn up(&self) {
+        self.answers.up().await;
+    }
+
     /// A transport with the given token, or with the token of each request.
     pub fn transport(&self, token: Option<&str>) -> Arc<dyn Transport> {
         let bare = ServiceTransport::new(self.server.clone());
@@ -144,7 +154,8 @@ impl Embedded {
     pub fn put_faults(&mut self, faults: Arc<Faults>) {
         let (server, answers, checker) =
             (self.server.clone(), Arc::clone(&self.answers), self.checker.clone());
-        let restores = Restores::new(server.clone(), self.transport(Some("admin-token")));
+        let restores =
+            Restores::new(server.clone(), self.transport(Some("admin-token")), Arc::clone(&self.answers));
         faults.restore_by(move |writes, down| {
             let now = server.store().version();
             let to = now.saturating_sub(writes).max(answers.seen());

@@ -16,8 +16,10 @@ use flyball_client::Transport;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// How often dependents are looked for.
-const INTERVAL: Duration = Duration::from_millis(100);
+use super::transport::Answers;
+
+/// How long the garbage collectors take to notice what is left.
+const NOTICED_AFTER: Duration = Duration::from_secs(2);
 
 pub(super) struct Restores {
     server: ApiServer,
@@ -25,12 +27,14 @@ pub(super) struct Restores {
     transport: Arc<dyn Transport>,
     /// The uids of objects that a restore has undone.
     undone: Mutex<BTreeSet<String>>,
+    answers: Arc<Answers>,
     is_running: AtomicBool,
 }
 
 impl Restores {
-    pub(super) fn new(server: ApiServer, transport: Arc<dyn Transport>) -> Arc<Self> {
-        Arc::new(Self { server, transport, undone: Mutex::default(), is_running: AtomicBool::new(false) })
+    pub(super) fn new(server: ApiServer, transport: Arc<dyn Transport>, answers: Arc<Answers>) -> Arc<Self> {
+        let is_running = AtomicBool::new(false);
+        Arc::new(Self { server, transport, undone: Mutex::default(), answers, is_running })
     }
 
     /// Restores the server to an earlier version; false if that is no longer in its history. From now on, dependents of undone
@@ -48,24 +52,21 @@ impl Restores {
         true
     }
 
+    /// After a restore and after every write of a controller, deletes what is left.
     async fn collect(self: Arc<Self>) {
-        let mut seen = 0;
         loop {
-            tokio::time::sleep(INTERVAL).await;
-            if self.server.store().version() == seen {
-                continue;
-            }
+            self.answers.wrote.notified().await;
+            tokio::time::sleep(NOTICED_AFTER).await;
             for path in self.remains() {
                 let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
                 let request = http::Request::delete(path)
                     .header(http::header::CONTENT_TYPE, "application/json")
                     .body(Bytes::from(options.to_string()));
                 if let Ok(request) = request {
-                    // One that is gone by now is as good as deleted; others are deleted in the next pass.
+                    // One that is gone by now is as good as deleted. Others have finalizers, which a controller removes.
                     let _ = self.transport.send(request).await;
                 }
             }
-            seen = self.server.store().version();
         }
     }
 

@@ -15,6 +15,7 @@ use http::HeaderValue;
 use http_body_util::BodyExt as _;
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::client::{ApiClient, NoAnswer};
@@ -75,6 +76,9 @@ impl Transport for DelayedWrites {
                 if answers.restores() != restores {
                     return Err(TransportError::Lost("a fault: the server was restored".into()));
                 }
+                let answer = inner.send(request).await;
+                answers.wrote.notify_one();
+                return answer;
             }
             inner.send(request).await
         })
@@ -102,12 +106,10 @@ pub(super) struct Answers {
     /// The newest version that any test client has read.
     seen: AtomicU64,
     known: Mutex<(u64, HashMap<String, http::Response<Bytes>>)>,
+    /// Notified after every write of a controller, and after a restore.
+    pub(super) wrote: Notify,
 }
 
-/// How long users and kubelets do nothing after a restore. A client can detect how far a server went back only before as much is
-/// written again; real servers go back by more than is written until the watches are back. And until then a controller may
-/// report pods that are gone, on which the next step of a scenario would rely. Controllers may read and write.
-const QUIET: Duration = Duration::from_secs(10);
 /// All versions of a simulation are below this.
 const VERSIONS: u64 = 1 << 40;
 
@@ -116,22 +118,28 @@ impl Answers {
     pub(super) fn restored(&self, down: Duration) {
         self.restores.fetch_add(1, Ordering::Relaxed);
         self.restored.lock().replace((Instant::now(), down));
+        self.wrote.notify_one();
     }
 
-    fn restores(&self) -> u64 {
+    /// The number of restores so far.
+    pub(super) fn restores(&self) -> u64 {
         self.restores.load(Ordering::Relaxed)
     }
 
     fn is_down(&self) -> bool {
-        self.restored.lock().is_some_and(|(at, down)| Instant::now() < at + down)
+        self.down_until().is_some()
     }
 
-    /// Waits until clients other than controllers may read and write.
-    async fn until_open(&self) {
-        let restored = *self.restored.lock();
-        if let Some((at, down)) = restored {
-            tokio::time::sleep_until(at + QUIET.max(down)).await;
+    /// Waits until the server is up.
+    pub(super) async fn up(&self) {
+        while let Some(end) = self.down_until() {
+            tokio::time::sleep_until(end).await;
         }
+    }
+
+    fn down_until(&self) -> Option<Instant> {
+        let end = self.restored.lock().map(|(at, down)| at + down);
+        end.filter(|end| Instant::now() < *end)
     }
 
     /// The newest version that any test client has read.
@@ -170,7 +178,7 @@ impl ApiClient for InProcess {
         Box::pin(async move {
             tokio::time::sleep(ROUND_TRIP).await;
             let read = (request.method() == http::Method::GET).then(|| request.uri().to_string());
-            self.answers.until_open().await;
+            self.answers.up().await;
             let state = self.state().unwrap_or_default();
             if let Some(known) = read.as_ref().and_then(|path| self.answers.get(state, path)) {
                 return Ok(known);

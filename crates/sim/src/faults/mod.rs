@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, RngCore as _, SeedableRng};
 use serde::Deserialize;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 pub use blackhole::Blackhole;
 
@@ -215,6 +215,8 @@ pub struct Faults {
     crash_after: Option<u64>,
     crashed: Notify,
     restorer: OnceLock<Restorer>,
+    /// Counts restores. Each ends all watches at once, also those whose events are delayed.
+    restored: watch::Sender<u64>,
 }
 
 /// Restores the server to before the last writes of controllers (at most the given number, and none that a test client has read
@@ -232,9 +234,7 @@ impl Faults {
         let mut mix = Mix::random(&mut rng);
         let mut rarely = StdRng::seed_from_u64(seed ^ DISASTER_SEED);
         let mut chance = || if rarely.random_bool(0.3) { rarely.random_range(0.0..0.1) } else { 0.0 };
-        // No restores: they also undo what users wrote in between, and a scenario may then correctly end otherwise (an
-        // autoscaler that sees an earlier state scales again). `--fault restore` selects them.
-        (mix.crash, mix.panic) = (chance(), chance());
+        (mix.crash, mix.panic, mix.restore) = (chance(), chance(), chance());
         Self::new(mix.without(spared), rng, None)
     }
 
@@ -261,6 +261,7 @@ impl Faults {
             crash_after,
             crashed: Notify::new(),
             restorer: OnceLock::new(),
+            restored: watch::Sender::new(0),
         })
     }
 
@@ -346,8 +347,15 @@ impl Faults {
         if !self.is_disaster(self.mix.restore) {
             return false;
         }
-        let (rng, _) = &mut *self.disasters.lock();
-        restore(rng.random_range(1..=LOST_WRITES), DOWN.mul_f64(rng.random_range(0.0..1.0)))
+        let (writes, down) = {
+            let (rng, _) = &mut *self.disasters.lock();
+            (rng.random_range(1..=LOST_WRITES), DOWN.mul_f64(rng.random_range(0.0..1.0)))
+        };
+        let is_restored = restore(writes, down);
+        if is_restored {
+            self.restored.send_modify(|count| *count += 1);
+        }
+        is_restored
     }
 
     /// Counts a write that was made; true if the controller manager crashes after it.

@@ -37,10 +37,15 @@ pub(super) async fn send(
             }
         }
     });
+    let restored = faults.restored.subscribe();
     let lines = Late { faults, arrivals, again: None };
-    let body = StreamBody::new(stream::unfold(lines, |mut lines| async move {
-        let line = lines.next().await?;
-        Some((line.map(Frame::data), lines))
+    let body = StreamBody::new(stream::unfold((lines, restored), |(mut lines, mut restored)| async move {
+        let line = tokio::select! {
+            biased;
+            _ = restored.changed() => return None,
+            line = lines.next() => line?,
+        };
+        Some((line.map(Frame::data), (lines, restored)))
     }));
     Ok(http::Response::from_parts(head, body.boxed_unsync()))
 }

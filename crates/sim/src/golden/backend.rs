@@ -57,6 +57,12 @@ pub trait Backend {
         std::future::ready(())
     }
 
+    /// Waits until the controller manager has noticed that the server was restored. Before that it may report what is gone, on
+    /// which no step should rely. Returns whether it waited: whether there was a restore since the last call.
+    fn restore_noticed(&self) -> impl Future<Output = bool> {
+        std::future::ready(false)
+    }
+
     /// Whether expected events may be missing.
     fn may_lose_events(&self) -> bool {
         false

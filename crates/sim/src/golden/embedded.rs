@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use flyball_api::ResourceVersion;
@@ -30,6 +31,10 @@ const STARTED_WITHIN: Duration = Duration::from_secs(3600);
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 /// Includes delayed and broken watches.
 const SEEN_WITHIN: Duration = Duration::from_secs(120);
+/// How often it is checked whether a restore was noticed.
+const LOOK: Duration = Duration::from_millis(100);
+/// After a controller manager has noticed a restore, it corrects what it has reported before.
+const CORRECTED_WITHIN: Duration = Duration::from_secs(3);
 /// Every run begins at the same time, so that it can be repeated.
 const START: &str = "2026-06-01T12:00:00Z";
 const SEED: u64 = 7;
@@ -46,6 +51,8 @@ pub struct InProcess {
     unread: Vec<Entry>,
     fault_plan: Option<FaultPlan>,
     cloud: Option<CloudInFile>,
+    /// The number of restores that the controller manager has noticed.
+    noticed: AtomicU64,
 }
 
 /// A simulated cloud, which outlives controller managers, and its file.
@@ -66,7 +73,8 @@ impl InProcess {
         let cluster = Embedded::start(START.parse::<Timestamp>()?, SEED, features)?;
         let api = Arc::new(Api::discover(cluster.client()).await?);
         let baseline = cluster_objects(&api).await?.into_iter().map(|(key, _)| key).collect();
-        Ok(Self { cluster, api, baseline, kcm: None, unread: Vec::new(), fault_plan: None, cloud: None })
+        let (unread, noticed) = (Vec::new(), AtomicU64::new(0));
+        Ok(Self { cluster, api, baseline, kcm: None, unread, fault_plan: None, cloud: None, noticed })
     }
 
     /// A new cluster with faults, which end with the start of the controller manager after `starts` others. A manager that is
@@ -179,6 +187,24 @@ impl Backend for InProcess {
         if let (Some(kcm), Some(_)) = (&self.kcm, &self.fault_plan) {
             let _ = tokio::time::timeout(SEEN_WITHIN, kcm.seen(&resource.as_type(), version)).await;
         }
+    }
+
+    async fn restore_noticed(&self) -> bool {
+        let mut has_waited = false;
+        while self.noticed.load(Ordering::Relaxed) != self.cluster.restores() {
+            let restores = self.cluster.restores();
+            self.cluster.up().await;
+            let start = Instant::now();
+            while self.kcm.as_ref().is_some_and(|kcm| !kcm.has_noticed_restores())
+                && start.elapsed() < SEEN_WITHIN
+            {
+                tokio::time::sleep(LOOK).await;
+            }
+            tokio::time::sleep(CORRECTED_WITHIN).await;
+            self.noticed.store(restores, Ordering::Relaxed);
+            has_waited = true;
+        }
+        has_waited
     }
 
     fn may_lose_events(&self) -> bool {

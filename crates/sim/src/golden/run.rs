@@ -116,6 +116,7 @@ impl<'a, B: Backend> Run<'a, B> {
             if let Some(how) = self.backend.kcm_ended() {
                 return Err(StepError::Failed(how));
             }
+            self.backend.restore_noticed().await;
             let name = format!("step {} ({})", index + 1, step.verb());
             if self.verbose {
                 println!("    {} {}: {name}", self.stage.clock.stamp(0), scenario.name);

@@ -270,12 +270,17 @@ impl Graph {
         }
         self.own(&uid, &meta.owner_references, triggers);
         let Some(node) = self.nodes.get_mut(&uid) else { return };
+        // Only a restore of etcd undoes a deletion. Nothing else would show that it has to be repeated.
+        let is_undone = node.deleting && !meta.is_deleting();
         node.deleting = meta.is_deleting();
         let orphaning = node.deleting && meta.has_finalizer(ORPHAN);
         // With both finalizers, orphaning comes first.
         let waiting = node.deleting && !orphaning && meta.has_finalizer(FOREGROUND);
         let (starts_orphaning, starts_waiting) = (orphaning && !node.orphaning, waiting && !node.waiting);
         (node.orphaning, node.waiting) = (orphaning, waiting);
+        if is_undone {
+            triggers.push(node.examine());
+        }
         if starts_orphaning {
             triggers.push(Trigger::Orphan(node.identity.item()));
         }

@@ -67,8 +67,9 @@ impl Server for Live {
     }
 
     async fn perform(&self, owner: &Key, plan: Plan) -> Outcome {
-        // Each try reads the server, not the cache, if the one before was refused.
-        let executor = self.cx.executor(owner).without_barrier();
+        // Not for the tries within one examination, which read the server: if a restore of etcd undoes the write before the cache
+        // has shown it, the barrier makes sure that the object is examined again.
+        let executor = self.cx.executor(owner);
         executor.record_waiting(plan.waiting);
         executor.perform(plan.effects).await
     }

@@ -143,6 +143,9 @@ impl Monitors {
             changes.start.iter().map(|resource| self.start(resource)).collect();
         let kinds: Vec<Kind> = changes.start.iter().map(kind_of).collect();
         started.extend(self.prepare(&changes.succeed));
+        for informer in &started {
+            self.cx.needs(informer);
+        }
         if !started.is_empty() {
             tracing::info!(new = started.len(), all, "watching resources");
             self.wait_for(&started).await;

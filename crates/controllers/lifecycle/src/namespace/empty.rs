@@ -1,17 +1,23 @@
-//! Deletes the objects of one collection of a namespace and counts what is left.
+//! Deletes the objects of the collections of a namespace and counts what is left.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Key, ObjectMeta, PartialObject, Resource, ResourceType, Timestamp};
 use flyball_client::{Error, ListParams};
 use flyball_runtime::{Chain, Context, Executor, Outcome};
+use futures::{StreamExt, stream};
 use serde::de::DeserializeOwned;
 
 use super::content::{Collection, Remains, grace};
 use super::plan;
 
 const PAGE: u32 = 500;
+/// How many collections are deleted concurrently.
+const MAX_CONCURRENT: usize = 8;
+/// How many times collections are listed again that were listed before a request failed.
+const ROUNDS: u32 = 20;
 /// The pauses between attempts at one collection; each is four times the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
@@ -22,25 +28,96 @@ pub(super) struct Emptying<'a> {
     pub(super) executor: Executor<'a>,
     pub(super) key: &'a Key,
     pub(super) deleted_at: Timestamp,
+    /// The number of requests so far after whose failure etcd may have been restored.
+    pub(super) interruptions: AtomicU32,
+}
+
+/// What remains of a collection.
+pub(super) struct Emptied {
+    pub(super) collection: Collection,
+    pub(super) remains: Remains,
+    /// The number of interruptions before it was listed.
+    interruptions: u32,
 }
 
 impl Emptying<'_> {
+    /// Deletes all objects of some collections, and counts those that remain.
+    pub(super) async fn empty_all(&self, collections: Vec<Collection>) -> Vec<Emptied> {
+        let emptied = stream::iter(collections).map(|collection| self.empty(collection));
+        emptied.buffered(MAX_CONCURRENT).collect().await
+    }
+
     /// Deletes all objects of a collection, and counts those that remain, for example because of finalizers.
     ///
     /// The namespace is finalized only if one sync finds all its collections empty. So a failed request is retried here: otherwise
     /// one failure among a hundred requests would cost the whole sync.
-    pub(super) async fn empty(&self, collection: &Collection) -> Remains {
+    pub(super) async fn empty(&self, collection: Collection) -> Emptied {
         let mut pause = FIRST_PAUSE;
         loop {
             let mut grace = Duration::ZERO;
-            match self.attempt(collection, &mut grace).await {
-                Ok(remains) => return remains,
-                Err(error) if pause > LAST_PAUSE || !is_transient(&error) => {
-                    return Remains::unknown(grace, Chain(&error));
+            let interruptions = self.interruptions();
+            let remains = match self.attempt(&collection, &mut grace).await {
+                Ok(remains) => remains,
+                Err(error) => {
+                    self.note(&error);
+                    if pause <= LAST_PAUSE && is_transient(&error) {
+                        tokio::time::sleep(pause).await;
+                        pause *= 4;
+                        continue;
+                    }
+                    Remains::unknown(grace, Chain(&error))
                 }
-                Err(_) => tokio::time::sleep(pause).await,
+            };
+            return Emptied { collection, remains, interruptions };
+        }
+    }
+
+    /// Lists the collections once more that were empty before a request failed: if etcd was restored meanwhile, their objects are
+    /// back, and finalizing the namespace would leave them behind. Those of a namespace that is not finalized yet are left to
+    /// its next sync.
+    pub(super) async fn confirm(&self, mut all: Vec<Emptied>) -> Vec<Emptied> {
+        if all.iter().any(|emptied| emptied.remains != Remains::default()) {
+            return all;
+        }
+        for _ in 0..ROUNDS {
+            let latest = self.interruptions();
+            let (current, outdated): (Vec<_>, Vec<_>) =
+                all.into_iter().partition(|emptied| emptied.interruptions == latest);
+            if outdated.is_empty() {
+                return current;
             }
-            pause *= 4;
+            let listed = stream::iter(outdated).map(|emptied| self.list_again(emptied));
+            all = listed.buffered(MAX_CONCURRENT).chain(stream::iter(current)).collect().await;
+        }
+        let latest = self.interruptions();
+        for emptied in all.iter_mut().filter(|emptied| emptied.interruptions != latest) {
+            let problem = "requests failed after it was listed, so etcd may have been restored";
+            emptied.remains =
+                Remains::unknown(Duration::ZERO, format!("{}: {problem}", emptied.collection.resource));
+        }
+        all
+    }
+
+    async fn list_again(&self, emptied: Emptied) -> Emptied {
+        let interruptions = self.interruptions();
+        let mut remains = Remains::default();
+        match self.each(&emptied.collection, |meta| remains.add(meta)).await {
+            Ok(_) if remains.objects == 0 => Emptied { interruptions, ..emptied },
+            Ok(_) => self.empty(emptied.collection).await,
+            Err(error) => {
+                self.note(&error);
+                emptied
+            }
+        }
+    }
+
+    fn interruptions(&self) -> u32 {
+        self.interruptions.load(Ordering::Relaxed)
+    }
+
+    fn note(&self, error: &Error) {
+        if error.code().is_none_or(|code| code >= 500) {
+            self.interruptions.fetch_add(1, Ordering::Relaxed);
         }
     }
 

@@ -78,8 +78,9 @@ pub fn plan(view: &View<'_>) -> Plan {
         let status = NamespaceStatus { phase: TERMINATING.into(), conditions };
         let body = flyball_api::manifest_with_status(*namespace, &status);
         let report = Write::update_after_write::<Namespace>(namespace.key(), body).subresource("status");
-        // The conditions only inform. If they cannot be written, the deletion continues, and the next sync writes them.
-        Effect::from(report.why("what is left in it has changed").ignore(ErrorKinds::ANY))
+        // The conditions only inform. If the server refuses them, the deletion continues, and the next sync writes them. Without a
+        // response etcd may have been restored, and the content may be back.
+        Effect::from(report.why("what is left in it has changed").ignore(ErrorKinds::ANSWERED))
     });
     let wait = remains.iter().map(|(_, remains)| remains.wait).max().unwrap_or_default();
     let end = match findings.failure() {

@@ -2,13 +2,13 @@
 //! namespace, and with a stale cache a namespace could be finalized that is not empty.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use flyball_api::{Key, Namespace, Timestamp};
 use flyball_cache::Informer;
 use flyball_client::{Discovery, Error};
 use flyball_runtime::gates::Gate;
 use flyball_runtime::{Chain, Context, ErrorKinds, Next, Reconcile, SyncError};
-use futures::{StreamExt, stream};
 
 use super::content::{Collection, Remains, collections};
 use super::empty::Emptying;
@@ -16,8 +16,6 @@ use super::invariants;
 use super::plan::{self, View, plan};
 use super::status::Findings;
 
-/// How many collections are deleted concurrently.
-const MAX_CONCURRENT: usize = 8;
 /// How many times a namespace is finalized that other clients change at the same time.
 const ATTEMPTS: u32 = 5;
 
@@ -74,29 +72,18 @@ impl Controller {
         deleted_at: Timestamp,
         discovery: &Discovery,
     ) -> Vec<(Collection, Remains)> {
+        let executor = self.cx.executor(key).without_barrier();
         let emptying =
-            Emptying { executor: self.cx.executor(key).without_barrier(), cx: &self.cx, key, deleted_at };
+            Emptying { executor, cx: &self.cx, key, deleted_at, interruptions: AtomicU32::default() };
         let has_order = self.cx.gates.enabled(Gate::OrderedNamespaceDeletion);
         let (pods, others): (Vec<_>, Vec<_>) =
             collections(discovery).into_iter().partition(|collection| has_order && collection.is_pods());
-        let mut all = vec![];
-        for collection in pods {
-            let remains = emptying.empty(&collection).await;
-            let pods_remain = remains.objects > 0;
-            all.push((collection, remains));
-            if pods_remain {
-                return all;
-            }
+        let mut all = emptying.empty_all(pods).await;
+        if all.iter().all(|emptied| emptied.remains.objects == 0) {
+            all.extend(emptying.empty_all(others).await);
+            all = emptying.confirm(all).await;
         }
-        let others = stream::iter(others).map(|collection| {
-            let emptying = &emptying;
-            async move {
-                let remains = emptying.empty(&collection).await;
-                (collection, remains)
-            }
-        });
-        all.extend(others.buffered(MAX_CONCURRENT).collect::<Vec<_>>().await);
-        all
+        all.into_iter().map(|emptied| (emptied.collection, emptied.remains)).collect()
     }
 
     async fn read(&self, key: &Key) -> Result<Namespace, SyncError> {

@@ -110,6 +110,8 @@ pub struct Memory {
     health: FxHashMap<SmolStr, Health>,
     /// Nodes whose pods still have to be marked as not ready.
     unmarked: FxHashSet<SmolStr>,
+    /// Nodes that were declared lost when they were checked last.
+    lost: FxHashSet<SmolStr>,
     no_node_ready: bool,
     is_suspended: bool,
     lease_watch: LeaseWatch,
@@ -131,7 +133,6 @@ struct Check {
     node: Arc<Node>,
     lease: Option<Arc<Lease>>,
     zone: SmolStr,
-    is_first: bool,
     before: Ready,
     after: Option<Ready>,
     state: State,
@@ -251,6 +252,7 @@ impl Memory {
         });
         self.health.retain(|name, _| present.contains(name));
         self.unmarked.retain(|name| present.contains(name));
+        self.lost.retain(|name| present.contains(name));
         events
     }
 
@@ -302,7 +304,6 @@ impl Memory {
                 node: node.clone(),
                 lease: lease.clone(),
                 zone: zone_of(node),
-                is_first,
                 before: after.unwrap_or(Ready::Unknown),
                 after,
                 state: if is_suspect { State::Suspect } else { State::Settled },
@@ -380,8 +381,13 @@ impl Memory {
         let (mut events, mut writes) = (vec![], vec![]);
         for check in self.checks.iter_mut().filter(|check| check.state == State::Settled) {
             let name = &check.node.metadata.name;
-            // An earlier process declared the node lost. It is not recorded whether it also marked the pods.
-            let is_inherited = check.is_first && check.before == Ready::Unknown;
+            // Somebody else has declared the node lost: an earlier process, or an earlier run of this controller whose last writes
+            // the cache shows only now. It is not recorded whether the pods were marked.
+            let is_inherited = check.before == Ready::Unknown && !self.lost.contains(name);
+            match check.after {
+                Some(Ready::Unknown) => self.lost.insert(name.clone()),
+                _ => self.lost.remove(name),
+            };
             let view = View {
                 node: nodes.get(name).unwrap_or(&check.node).clone(),
                 before: check.before,

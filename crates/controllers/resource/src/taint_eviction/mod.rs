@@ -65,6 +65,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         queue: queue.clone(),
         scheduled: Mutex::default(),
         deleted: Mutex::default(),
+        unconfirmed: Mutex::default(),
         evicted: Mutex::default(),
     };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));

@@ -7,6 +7,7 @@ use flyball_api::pod::Pod;
 use flyball_api::resource_claim::AllocatedDevice;
 use flyball_api::{DeviceTaintRule, Key, Object, ResourceClaim, ResourceSlice, Timestamp, Uid};
 use flyball_cache::Informer;
+use flyball_client::Error;
 use flyball_queue::Queue;
 use flyball_runtime::events::ObjectRef;
 use flyball_runtime::metrics::{Family, Stability};
@@ -46,6 +47,8 @@ pub(super) struct Controller {
     /// The rules because of which a pod was deleted, until the cache shows its deletion. Until then their status counts the
     /// pod as pending.
     pub(super) deleted: Mutex<FxHashMap<Key, BTreeSet<SmolStr>>>,
+    /// Evictions whose response was lost. The pod counts as evicted if it is deleted when the key is synced again.
+    pub(super) unconfirmed: Mutex<FxHashMap<Key, Eviction>>,
     /// The number of evicted pods by rule.
     pub(super) evicted: Mutex<FxHashMap<SmolStr, usize>>,
 }
@@ -62,8 +65,12 @@ impl Reconcile<Work> for Controller {
 impl Controller {
     async fn sync_pod(&self, key: &Key) -> Result<Next, SyncError> {
         let pod = self.pods.store().get(key).filter(|pod| !pod.is_deleting());
+        let unconfirmed = self.unconfirmed.lock().remove(key);
         let Some(pod) = pod else {
             self.scheduled.lock().remove(key);
+            if let Some(eviction) = unconfirmed {
+                self.note_eviction(key, &eviction, self.cx.clock.now());
+            }
             if let Some(rules) = self.deleted.lock().remove(key) {
                 self.requeue_rules(&rules);
             }
@@ -89,10 +96,17 @@ impl Controller {
         }
         let (is_eviction, is_due) = (!planned.writes().is_empty(), planned.requeue.is_none());
         let about = ObjectRef::named::<Pod>(&key.namespace, &key.name, pod.uid());
-        let next = self.cx.executor(key).about(about).execute(planned).await?;
+        let done = self.cx.executor(key).about(about).execute(planned).await;
         if let Some(eviction) = eviction.filter(|_| is_eviction) {
-            self.note_eviction(key, eviction, now);
+            match &done {
+                Ok(_) => self.note_eviction(key, eviction, now),
+                Err(error) if error.api_error().is_some_and(Error::outcome_unknown) => {
+                    self.unconfirmed.lock().insert(key.clone(), eviction.clone());
+                }
+                Err(_) => {}
+            }
         }
+        let next = done?;
         if is_due {
             self.scheduled.lock().remove(key);
         }

@@ -33,9 +33,14 @@ pub(super) async fn sleep(seconds: f64) -> Result<(), StepError> {
 
 /// Waits until the controller manager has not written for a while.
 pub(super) async fn settle<B: Backend>(run: &mut Run<'_, B>, step: Settle) {
-    let start = Instant::now();
+    let mut start = Instant::now();
     let mut last = start;
     while start.elapsed().as_secs_f64() < step.timeout.unwrap_or(RESTLESS) {
+        let before = Instant::now();
+        if run.backend.restore_noticed().await {
+            start += before.elapsed();
+            last = Instant::now();
+        }
         if run.poll_requests() > 0 {
             last = Instant::now();
         }
@@ -72,6 +77,7 @@ pub(super) async fn snapshot<B: Backend>(run: &mut Run<'_, B>, step: &SnapshotSt
 pub(super) async fn wait<B: Backend>(run: &Run<'_, B>, step: &Wait) -> Result<(), StepError> {
     let start = Instant::now();
     loop {
+        run.backend.restore_noticed().await;
         let seen = match holds(run, &step.what).await {
             Ok(None) => return Ok(()),
             Ok(Some(seen)) => seen,

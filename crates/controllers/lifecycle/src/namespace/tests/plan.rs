@@ -97,7 +97,7 @@ fn a_namespace_is_finalized_once_nothing_is_left() {
         let first = plan(&view);
         assert_eq!(check(&view, &first), Ok(()), "{case}");
         assert_eq!(first.to_string(), format!("{report}\n{want}"), "{case}");
-        assert_eq!(first.writes()[0].ignore, ErrorKinds::ANY, "{case}");
+        assert_eq!(first.writes()[0].ignore, ErrorKinds::ANSWERED, "{case}");
         let body = first.writes()[0].body().unwrap();
         assert_eq!(body["status"]["phase"], "Terminating", "{case}");
         namespace.status.conditions = serde_json::from_value(body["status"]["conditions"].clone()).unwrap();

@@ -312,6 +312,24 @@ fn pods_that_could_not_be_listed_are_marked_in_a_later_round() {
 }
 
 #[test]
+fn pods_are_marked_once_if_an_earlier_run_has_declared_the_node_lost() {
+    for first in ["a Ready=Unknown @0; b Ready=True @0", "a Ready=True @0; b Ready=True @0"] {
+        let mut world = World::new();
+        let at_once = world.round(0, first).contains("update Pod/status");
+        assert_eq!(at_once, first.contains("Unknown"), "{first}");
+        let later = world.round(5, "a Ready=Unknown @0; b Ready=True @5");
+        assert_eq!(
+            later,
+            if at_once { "" } else { MARK_A },
+            "the cache shows it when it is first checked or later"
+        );
+        assert_eq!(world.round(10, "a Ready=Unknown @0; b Ready=True @10"), "");
+        world.round(15, "a Ready=True @15; b Ready=True @15");
+        assert_eq!(world.round(20, "a Ready=Unknown @15; b Ready=True @20"), MARK_A, "again");
+    }
+}
+
+#[test]
 fn checks_are_suspended_while_informers_are_unhealthy() {
     let mut world = World::new();
     world.round(0, "a Ready=True @0; b Ready=True @0");
