@@ -9,7 +9,7 @@ use crate::registry::{User, Verbs};
 use crate::verbs::{Answer, Call};
 
 /// Answers a review; `None` when the resource is none.
-pub(crate) fn answer(call: &Call<'_>) -> Result<Option<Answer>, ApiError> {
+pub(crate) async fn answer(call: &Call<'_>) -> Result<Option<Answer>, ApiError> {
     if call.resource.verbs != Verbs::CreateOnly || call.info.verb != "create" {
         return Ok(None);
     }
@@ -29,7 +29,7 @@ pub(crate) fn answer(call: &Call<'_>) -> Result<Option<Answer>, ApiError> {
             review["status"] =
                 json!({"resourceRules": resources, "nonResourceRules": urls, "incomplete": false});
         }
-        "Binding" => return crate::pods::bind_from_collection(call, &review).map(Some),
+        "Binding" => return crate::pods::bind_from_collection(call, &review).await.map(Some),
         _ => return Ok(None),
     }
     meta::of(&mut review);

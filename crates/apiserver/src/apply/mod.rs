@@ -28,11 +28,16 @@ pub(crate) struct Apply<'a> {
 
 impl Apply<'_> {
     /// Applies a configuration; creates the object if it is missing.
-    pub(crate) fn run(&self, ops: &mut Ops<'_>, key: &Key, config: &Value) -> Result<Updated, ApiError> {
+    pub(crate) async fn run(
+        &self,
+        ops: &mut Ops<'_>,
+        key: &Key,
+        config: &Value,
+    ) -> Result<Updated, ApiError> {
         self.check_config(ops, key, config)?;
         let target = Target { sub: self.sub, create_missing: self.sub.is_none(), repeatable: true };
         ops.applying = true;
-        let updated = ops.update(key, target, |ops, old| self.applied(ops, config, old));
+        let updated = ops.update(key, target, |ops, old| self.applied(ops, config, old)).await;
         ops.applying = false;
         updated
     }

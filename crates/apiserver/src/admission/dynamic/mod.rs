@@ -1,0 +1,106 @@
+//! Admission that users of the cluster define: policies in CEL, and webhooks.
+//!
+//! Order of a write: built-in plugins, mutating policies, mutating webhooks; once more, if one of the latter two changed the
+//! object; then, on the object as it will be stored, built-in plugins, validating policies, validating webhooks, quotas.
+
+mod attributes;
+mod expressions;
+mod matching;
+mod params;
+mod policy;
+mod registered;
+mod validating;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Operation, enabled};
+use crate::error::ApiError;
+use crate::life::Ops;
+use crate::meta;
+use crate::registry::Subresource;
+use crate::server::Inner;
+use crate::store::Key;
+
+use attributes::{Attributes, Objects};
+pub(crate) use expressions::{Compiler, Expression, Wanted};
+pub(crate) use registered::Registered;
+use registered::Set;
+
+/// What policies and webhooks do with one request.
+pub(crate) struct Dynamic<'a> {
+    server: &'a Inner,
+    set: Arc<Set>,
+    attributes: Attributes,
+    notes: Arc<crate::life::Notes>,
+    validates: Plugins,
+}
+
+/// Which of the plugins are on.
+#[derive(Debug, Clone, Copy)]
+struct Plugins {
+    validating_policies: bool,
+}
+
+impl<'a> Dynamic<'a> {
+    /// `about` is the object that is written, or what it was. None if no policy and no webhook could concern the request.
+    pub(crate) fn of(
+        ops: &Ops<'a>,
+        operation: Operation,
+        sub: Option<Subresource>,
+        about: &Value,
+    ) -> Option<Self> {
+        let review = ops.review.as_ref()?;
+        let set = ops.server.registered.current(ops.server);
+        if set.is_empty() {
+            return None;
+        }
+        let attributes = Attributes::of(ops, (operation, sub), about, review);
+        let validates = Plugins { validating_policies: enabled(ops, "ValidatingAdmissionPolicy") };
+        Some(Self { server: ops.server, set, attributes, notes: Arc::clone(&ops.notes), validates })
+    }
+
+    /// Gives an object that a subresource takes the kind and the name that it has.
+    pub(crate) fn complete(&self, object: &mut Value, key: &Key) {
+        let kind = &self.attributes.kind;
+        object["kind"] = json!(kind.kind);
+        object["apiVersion"] = json!(crate::resource::join(&kind.group, &kind.version));
+        // The options of a connection have no metadata.
+        if self.attributes.operation == Operation::Create {
+            let metadata = meta::of(object);
+            metadata.entry("name").or_insert_with(|| json!(key.name));
+            metadata.entry("namespace").or_insert_with(|| json!(key.namespace));
+        }
+    }
+
+    /// Whether the plugins are to run a second time; asked once.
+    pub(crate) fn begins_again(&mut self) -> bool {
+        false
+    }
+
+    /// Lets mutating policies and webhooks change an object.
+    pub(crate) async fn mutate(&mut self, object: &mut Value, old: Option<&Value>) -> Result<(), ApiError> {
+        let _ = (object, old);
+        Ok(())
+    }
+
+    /// Lets validating policies and webhooks refuse what is about to be stored.
+    pub(crate) async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), ApiError> {
+        let objects = self.attributes.objects(new, old);
+        self.judge(&objects)
+    }
+
+    /// Lets webhooks and validating policies refuse a deletion.
+    pub(crate) async fn refuse_deletion(&mut self, old: &Value) -> Result<(), ApiError> {
+        let objects = self.attributes.objects(None, Some(old));
+        self.judge(&objects)
+    }
+
+    fn judge(&self, objects: &Objects<'_>) -> Result<(), ApiError> {
+        if self.validates.validating_policies && self.attributes.is_seen_by_policies() {
+            validating::judge(self, objects)?;
+        }
+        Ok(())
+    }
+}
