@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use backend::Backend;
 
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 12] = [
     ("objects", include_str!("cases/objects.txt")),
     ("patches", include_str!("cases/patches.txt")),
     ("deletion", include_str!("cases/deletion.txt")),
@@ -24,6 +24,7 @@ const FILES: [(&str, &str); 11] = [
     ("certificates", include_str!("cases/certificates.txt")),
     ("paths", include_str!("cases/paths.txt")),
     ("rules", include_str!("cases/rules.txt")),
+    ("policies", include_str!("cases/policies.txt")),
 ];
 
 /// Runs every case, each in a namespace of its own, and reports all that differ.
