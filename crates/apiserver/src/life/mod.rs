@@ -24,7 +24,7 @@ use crate::store::{Entry, Facets, Happened, Key, Refused, Write};
 pub(crate) const SERVER_MANAGER: &str = "kube-apiserver";
 
 pub(crate) use delete::{DeleteOptions, Deleted};
-pub use notes::Notes;
+pub(crate) use notes::Notes;
 pub(crate) use update::{Target, Updated};
 
 /// How unknown fields in a request body are treated.

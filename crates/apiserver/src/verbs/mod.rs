@@ -10,7 +10,7 @@ mod subresource;
 mod watch;
 mod write;
 
-pub(crate) use subresource::scale_of;
+pub(crate) use subresource::{scale_of, scaled};
 
 use std::sync::Arc;
 

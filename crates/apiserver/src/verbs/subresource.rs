@@ -247,6 +247,14 @@ async fn change_scale(
     Ok(call.done(call.value(200, &scale), &ops))
 }
 
+/// An object with the number of replicas of a Scale.
+pub(crate) fn scaled(resource: &Resource, object: &Value, scale: &Value) -> Value {
+    let mut object = object.clone();
+    let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+    set_pointer(&mut object, paths(resource).spec, json!(replicas));
+    object
+}
+
 fn set_pointer(object: &mut Value, pointer: &str, value: Value) {
     let mut parts: Vec<&str> = pointer.split('/').filter(|part| !part.is_empty()).collect();
     let Some(last) = parts.pop() else { return };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use backend::Backend;
 
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 13] = [
     ("objects", include_str!("cases/objects.txt")),
     ("patches", include_str!("cases/patches.txt")),
     ("deletion", include_str!("cases/deletion.txt")),
@@ -25,6 +25,7 @@ const FILES: [(&str, &str); 12] = [
     ("paths", include_str!("cases/paths.txt")),
     ("rules", include_str!("cases/rules.txt")),
     ("policies", include_str!("cases/policies.txt")),
+    ("mutations", include_str!("cases/mutations.txt")),
 ];
 
 /// Runs every case, each in a namespace of its own, and reports all that differ.

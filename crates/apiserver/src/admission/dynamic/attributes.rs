@@ -138,7 +138,7 @@ impl Attributes {
     }
 
     /// Whether the objects have versions that they can be converted to.
-    fn has_versions(&self) -> bool {
+    pub(super) fn has_versions(&self) -> bool {
         self.kind == Kind::of(&self.resource, None)
     }
 

@@ -6,9 +6,11 @@
 mod attributes;
 mod expressions;
 mod matching;
+mod mutating;
 mod params;
 mod policy;
 mod registered;
+mod reinvocation;
 mod validating;
 
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use crate::error::ApiError;
 use crate::life::Ops;
 use crate::meta;
 use crate::registry::Subresource;
+use crate::resource::Resource;
 use crate::server::Inner;
 use crate::store::Key;
 
@@ -27,6 +30,7 @@ use attributes::{Attributes, Objects};
 pub(crate) use expressions::{Compiler, Expression, Wanted};
 pub(crate) use registered::Registered;
 use registered::Set;
+use reinvocation::Memory;
 
 /// What policies and webhooks do with one request.
 pub(crate) struct Dynamic<'a> {
@@ -34,12 +38,16 @@ pub(crate) struct Dynamic<'a> {
     set: Arc<Set>,
     attributes: Attributes,
     notes: Arc<crate::life::Notes>,
-    validates: Plugins,
+    on: Plugins,
+    policies: Memory,
+    /// Whether the object was changed in the first round.
+    is_changed: bool,
 }
 
 /// Which of the plugins are on.
 #[derive(Debug, Clone, Copy)]
 struct Plugins {
+    mutating_policies: bool,
     validating_policies: bool,
 }
 
@@ -57,8 +65,13 @@ impl<'a> Dynamic<'a> {
             return None;
         }
         let attributes = Attributes::of(ops, (operation, sub), about, review);
-        let validates = Plugins { validating_policies: enabled(ops, "ValidatingAdmissionPolicy") };
-        Some(Self { server: ops.server, set, attributes, notes: Arc::clone(&ops.notes), validates })
+        let on = Plugins {
+            mutating_policies: enabled(ops, "MutatingAdmissionPolicy"),
+            validating_policies: enabled(ops, "ValidatingAdmissionPolicy"),
+        };
+        let notes = Arc::clone(&ops.notes);
+        let server = ops.server;
+        Some(Self { server, set, attributes, notes, on, policies: Memory::default(), is_changed: false })
     }
 
     /// Gives an object that a subresource takes the kind and the name that it has.
@@ -76,12 +89,15 @@ impl<'a> Dynamic<'a> {
 
     /// Whether the plugins are to run a second time; asked once.
     pub(crate) fn begins_again(&mut self) -> bool {
-        false
+        self.policies.again();
+        std::mem::take(&mut self.is_changed)
     }
 
     /// Lets mutating policies and webhooks change an object.
     pub(crate) async fn mutate(&mut self, object: &mut Value, old: Option<&Value>) -> Result<(), ApiError> {
-        let _ = (object, old);
+        if self.on.mutating_policies && self.attributes.is_seen_by_policies() && !self.set.mutating.is_empty() {
+            self.is_changed |= mutating::mutate(self, object, old)?;
+        }
         Ok(())
     }
 
@@ -97,8 +113,20 @@ impl<'a> Dynamic<'a> {
         self.judge(&objects)
     }
 
+    /// The object after `shown`, what a resource showed of it, has been changed.
+    fn taken(&self, object: &Value, shown: Value, by: &Arc<Resource>) -> Result<Value, ApiError> {
+        if self.attributes.sub == Some(Subresource::Scale) {
+            return Ok(crate::verbs::scaled(&self.attributes.resource, object, &shown));
+        }
+        if !self.attributes.has_versions() {
+            return Ok(shown);
+        }
+        let user = &self.attributes.user;
+        Ops::internal(self.server, by, user).decode(shown).map_err(|error| ApiError::internal(error.message))
+    }
+
     fn judge(&self, objects: &Objects<'_>) -> Result<(), ApiError> {
-        if self.validates.validating_policies && self.attributes.is_seen_by_policies() {
+        if self.on.validating_policies && self.attributes.is_seen_by_policies() {
             validating::judge(self, objects)?;
         }
         Ok(())

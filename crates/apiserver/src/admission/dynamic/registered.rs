@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::policy::Binding;
-use super::validating;
+use super::{mutating, validating};
 use crate::server::Inner;
 use crate::store::ShelfId;
 
@@ -15,12 +15,13 @@ const GROUP: &str = "admissionregistration.k8s.io";
 /// All policies and webhooks, in the order of their names.
 #[derive(Default)]
 pub(super) struct Set {
+    pub(super) mutating: Vec<mutating::Policy>,
     pub(super) validating: Vec<validating::Policy>,
 }
 
 impl Set {
     pub(super) fn is_empty(&self) -> bool {
-        self.validating.is_empty()
+        self.mutating.is_empty() && self.validating.is_empty()
     }
 }
 
@@ -60,5 +61,9 @@ fn read(server: &Inner) -> Set {
         let bindings = bindings_of("validatingadmissionpolicybindings", &policy);
         (!bindings.is_empty()).then(|| validating::Policy::read(&policy, bindings))
     });
-    Set { validating: validating.collect() }
+    let mutating = all("mutatingadmissionpolicies").into_iter().filter_map(|policy| {
+        let bindings = bindings_of("mutatingadmissionpolicybindings", &policy);
+        (!bindings.is_empty()).then(|| mutating::Policy::read(&policy, bindings))
+    });
+    Set { mutating: mutating.collect(), validating: validating.collect() }
 }
