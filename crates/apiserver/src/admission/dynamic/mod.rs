@@ -11,7 +11,9 @@ mod params;
 mod policy;
 mod registered;
 mod reinvocation;
+mod review;
 mod validating;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -40,6 +42,7 @@ pub(crate) struct Dynamic<'a> {
     notes: Arc<crate::life::Notes>,
     on: Plugins,
     policies: Memory,
+    webhooks: Memory,
     /// Whether the object was changed in the first round.
     is_changed: bool,
 }
@@ -48,7 +51,9 @@ pub(crate) struct Dynamic<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Plugins {
     mutating_policies: bool,
+    mutating_webhooks: bool,
     validating_policies: bool,
+    validating_webhooks: bool,
 }
 
 impl<'a> Dynamic<'a> {
@@ -65,13 +70,23 @@ impl<'a> Dynamic<'a> {
             return None;
         }
         let attributes = Attributes::of(ops, (operation, sub), about, review);
+        let (by_policies, by_webhooks) = (attributes.is_seen_by_policies(), attributes.is_seen_by_webhooks());
         let on = Plugins {
-            mutating_policies: enabled(ops, "MutatingAdmissionPolicy"),
-            validating_policies: enabled(ops, "ValidatingAdmissionPolicy"),
+            mutating_policies: by_policies && enabled(ops, "MutatingAdmissionPolicy"),
+            mutating_webhooks: by_webhooks && enabled(ops, "MutatingAdmissionWebhook"),
+            validating_policies: by_policies && enabled(ops, "ValidatingAdmissionPolicy"),
+            validating_webhooks: by_webhooks && enabled(ops, "ValidatingAdmissionWebhook"),
         };
-        let notes = Arc::clone(&ops.notes);
-        let server = ops.server;
-        Some(Self { server, set, attributes, notes, on, policies: Memory::default(), is_changed: false })
+        Some(Self {
+            server: ops.server,
+            set,
+            attributes,
+            notes: Arc::clone(&ops.notes),
+            on,
+            policies: Memory::default(),
+            webhooks: Memory::default(),
+            is_changed: false,
+        })
     }
 
     /// Gives an object that a subresource takes the kind and the name that it has.
@@ -87,16 +102,20 @@ impl<'a> Dynamic<'a> {
         }
     }
 
-    /// Whether the plugins are to run a second time; asked once.
+    /// Whether everything is to run a second time; asked once.
     pub(crate) fn begins_again(&mut self) -> bool {
         self.policies.again();
+        self.webhooks.again();
         std::mem::take(&mut self.is_changed)
     }
 
     /// Lets mutating policies and webhooks change an object.
     pub(crate) async fn mutate(&mut self, object: &mut Value, old: Option<&Value>) -> Result<(), ApiError> {
-        if self.on.mutating_policies && self.attributes.is_seen_by_policies() && !self.set.mutating.is_empty() {
+        if self.on.mutating_policies && !self.set.mutating.is_empty() {
             self.is_changed |= mutating::mutate(self, object, old)?;
+        }
+        if self.on.mutating_webhooks && !self.set.mutating_webhooks.is_empty() {
+            self.is_changed |= webhooks::mutate(self, Some(object), old).await?;
         }
         Ok(())
     }
@@ -104,13 +123,27 @@ impl<'a> Dynamic<'a> {
     /// Lets validating policies and webhooks refuse what is about to be stored.
     pub(crate) async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), ApiError> {
         let objects = self.attributes.objects(new, old);
-        self.judge(&objects)
+        if self.on.validating_policies {
+            validating::judge(self, &objects)?;
+        }
+        if self.on.validating_webhooks {
+            webhooks::judge(self, &objects).await?;
+        }
+        Ok(())
     }
 
-    /// Lets webhooks and validating policies refuse a deletion.
+    /// Lets webhooks and validating policies refuse a deletion. There is nothing for policies to change.
     pub(crate) async fn refuse_deletion(&mut self, old: &Value) -> Result<(), ApiError> {
-        let objects = self.attributes.objects(None, Some(old));
-        self.judge(&objects)
+        if self.on.mutating_webhooks && !self.set.mutating_webhooks.is_empty() {
+            webhooks::mutate(self, None, Some(old)).await?;
+        }
+        self.validate(None, Some(old)).await
+    }
+
+    /// New and old object as a resource shows them.
+    fn shown(&self, objects: &Objects<'_>, by: &Resource) -> (Option<Value>, Option<Value>) {
+        let shown = |object: &Value| self.attributes.shown(object, by).into_owned();
+        (objects.new.as_deref().map(shown), objects.old.as_deref().map(shown))
     }
 
     /// The object after `shown`, what a resource showed of it, has been changed.
@@ -123,12 +156,5 @@ impl<'a> Dynamic<'a> {
         }
         let user = &self.attributes.user;
         Ops::internal(self.server, by, user).decode(shown).map_err(|error| ApiError::internal(error.message))
-    }
-
-    fn judge(&self, objects: &Objects<'_>) -> Result<(), ApiError> {
-        if self.on.validating_policies && self.attributes.is_seen_by_policies() {
-            validating::judge(self, objects)?;
-        }
-        Ok(())
     }
 }

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::policy::Binding;
+use super::webhooks::Webhook;
 use super::{mutating, validating};
 use crate::server::Inner;
 use crate::store::ShelfId;
@@ -17,11 +18,16 @@ const GROUP: &str = "admissionregistration.k8s.io";
 pub(super) struct Set {
     pub(super) mutating: Vec<mutating::Policy>,
     pub(super) validating: Vec<validating::Policy>,
+    pub(super) mutating_webhooks: Vec<Webhook>,
+    pub(super) validating_webhooks: Vec<Webhook>,
 }
 
 impl Set {
     pub(super) fn is_empty(&self) -> bool {
-        self.mutating.is_empty() && self.validating.is_empty()
+        self.mutating.is_empty()
+            && self.validating.is_empty()
+            && self.mutating_webhooks.is_empty()
+            && self.validating_webhooks.is_empty()
     }
 }
 
@@ -65,5 +71,10 @@ fn read(server: &Inner) -> Set {
         let bindings = bindings_of("mutatingadmissionpolicybindings", &policy);
         (!bindings.is_empty()).then(|| mutating::Policy::read(&policy, bindings))
     });
-    Set { mutating: mutating.collect(), validating: validating.collect() }
+    Set {
+        mutating: mutating.collect(),
+        validating: validating.collect(),
+        mutating_webhooks: all("mutatingwebhookconfigurations").iter().flat_map(Webhook::read).collect(),
+        validating_webhooks: all("validatingwebhookconfigurations").iter().flat_map(Webhook::read).collect(),
+    }
 }

@@ -241,10 +241,7 @@ impl Policy {
         namespace: Option<&Value>,
     ) -> Verdict {
         let attributes = &dynamic.attributes;
-        let shown = |object: &Option<std::borrow::Cow<'_, Value>>| {
-            object.as_deref().map(|object| attributes.shown(object, matched).into_owned())
-        };
-        let (new, old) = (shown(&objects.new), shown(&objects.old));
+        let (new, old) = dynamic.shown(objects, matched);
         let request = attributes.request(objects, matched);
         let asker = dynamic.asker(objects);
         let inputs = Inputs {
