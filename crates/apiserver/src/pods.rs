@@ -19,6 +19,9 @@ const TOPOLOGY: [&str; 2] = [topology::ZONE, topology::REGION];
 pub(crate) async fn bind(call: &Call<'_>) -> Result<Answer, ApiError> {
     let binding = call.json_body("Binding")?;
     let name = call.info.name.as_deref().unwrap_or_default();
+    if meta::text(&binding, "name") != name {
+        return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
+    }
     bind_to(call, name, binding, Some(Subresource::Binding)).await
 }
 

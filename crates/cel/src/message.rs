@@ -24,7 +24,9 @@ const JSON_PATCH: &str = "JSONPatch";
 
 /// Whether objects of a type can be made.
 pub(crate) fn is_made(name: &str) -> bool {
-    name == JSON_PATCH || name == OBJECT || name.strip_prefix(OBJECT).is_some_and(|rest| rest.starts_with('.'))
+    name == JSON_PATCH
+        || name == OBJECT
+        || name.strip_prefix(OBJECT).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The type of a field of such a type; the fields of apply configurations may be anything.
@@ -41,7 +43,8 @@ impl<'a> Message<'a> {
     pub(crate) fn made(name: &SmolStr, fields: BTreeMap<SmolStr, Value<'a>>) -> Result<Value<'a>, Error> {
         if name == JSON_PATCH {
             let texts = ["op", "path", "from"].into_iter();
-            let mut wrong = texts.filter(|text| fields.get(*text).is_some_and(|value| value.as_str().is_none()));
+            let mut wrong =
+                texts.filter(|text| fields.get(*text).is_some_and(|value| value.as_str().is_none()));
             if let Some(field) = wrong.next() {
                 return Err(Error::new(format!("unexpected type for JSONPatchType '{field}' field")));
             }

@@ -125,8 +125,14 @@ impl Ops<'_> {
 
 /// Removes what only the server may set.
 fn remove_server_fields(object: &mut Value) {
-    const FIELDS: [&str; 6] =
-        ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"];
+    const FIELDS: [&str; 6] = [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "generation",
+    ];
     let fields = meta::of(object);
     for field in FIELDS {
         fields.remove(field);

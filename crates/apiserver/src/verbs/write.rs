@@ -75,7 +75,8 @@ pub(super) fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, ApiError>
 
 /// The options of a delete request as policies and webhooks see them.
 pub(super) fn delete_review(call: &Call<'_>) -> Value {
-    let body = if call.body.is_empty() { Value::Null } else { call.json_body("DeleteOptions").unwrap_or_default() };
+    let body =
+        if call.body.is_empty() { Value::Null } else { call.json_body("DeleteOptions").unwrap_or_default() };
     let mut options = body.as_object().cloned().unwrap_or_default();
     if options.is_empty() {
         let query = call.query;

@@ -138,20 +138,24 @@ impl Client {
         let answered = async {
             let response = sender.send_request(request).await.map_err(closed)?;
             let status = response.status().as_u16();
+            let is_text = response
+                .headers()
+                .get(header::CONTENT_TYPE)
+                .is_none_or(|media| media.to_str().is_ok_and(|media| media.starts_with("text/")));
             let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
             let body = body.map_err(|error| Failure::Transport(error.to_string()))?;
-            Ok((status, body.to_bytes()))
+            Ok((status, is_text, body.to_bytes()))
         };
         let mut answered = std::pin::pin!(answered);
-        let answer: Result<(u16, Bytes), Failure> = tokio::select! {
+        let answer: Result<(u16, bool, Bytes), Failure> = tokio::select! {
             biased;
             answer = &mut answered => answer,
             // It may end right after the answer; then the answer is there.
             _ = &mut connection => answered.await,
         };
         tracing::debug!(url, ?peer, "called a webhook");
-        let (status, body) = answer?;
-        understood(status, &body)
+        let (status, is_text, body) = answer?;
+        understood(status, is_text, &body)
     }
 }
 
@@ -189,7 +193,7 @@ async fn connect(place: &Place) -> Result<TcpStream, Failure> {
 }
 
 /// The object in an answer. A client of the real server has these words for the others.
-fn understood(status: u16, body: &[u8]) -> Result<Value, Failure> {
+fn understood(status: u16, is_text: bool, body: &[u8]) -> Result<Value, Failure> {
     let failed = |why: &str| Err(Failure::Answer(why.to_owned()));
     let given: Option<Value> = serde_json::from_slice(body).ok();
     if let Some(given) = &given
@@ -199,7 +203,7 @@ fn understood(status: u16, body: &[u8]) -> Result<Value, Failure> {
         return failed(given["message"].as_str().unwrap_or("unknown"));
     }
     let text = String::from_utf8_lossy(body);
-    let text = text.trim();
+    let text = if is_text { text.trim() } else { "unknown" };
     match status {
         200..=206 => match given {
             Some(object) if object.is_object() => Ok(object),
@@ -211,8 +215,12 @@ fn understood(status: u16, body: &[u8]) -> Result<Value, Failure> {
         404 => failed("the server could not find the requested resource"),
         405 => failed("the server does not allow this method on the requested resource"),
         503 => failed("the server is currently unable to handle the request"),
-        500.. => failed(&format!("an error on the server ({text:?}) has prevented the request from succeeding")),
-        _ => failed(&format!("the server responded with the status code {status} but did not return more information")),
+        500.. => {
+            failed(&format!("an error on the server ({text:?}) has prevented the request from succeeding"))
+        }
+        _ => failed(&format!(
+            "the server responded with the status code {status} but did not return more information"
+        )),
     }
 }
 
@@ -238,12 +246,15 @@ mod tests {
 
     #[test]
     fn answers_that_are_none_have_the_words_of_a_client() {
-        let why = |status, body: &str| match understood(status, body.as_bytes()) {
+        let why = |status, body: &str| match understood(status, true, body.as_bytes()) {
             Err(Failure::Answer(why) | Failure::Transport(why)) => why,
             Ok(object) => object.to_string(),
         };
         assert_eq!(why(200, "{}"), "{}");
         assert_eq!(why(404, "gone"), "the server could not find the requested resource");
-        assert_eq!(why(500, "oh\n"), "an error on the server (\"oh\") has prevented the request from succeeding");
+        assert_eq!(
+            why(500, "oh\n"),
+            "an error on the server (\"oh\") has prevented the request from succeeding"
+        );
     }
 }

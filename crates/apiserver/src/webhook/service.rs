@@ -7,7 +7,12 @@ use crate::server::Inner;
 use crate::store::{Key, ShelfId};
 
 /// Host and port to connect to.
-pub(super) fn resolve(server: &Inner, namespace: &str, name: &str, port: u16) -> Result<(String, u16), String> {
+pub(super) fn resolve(
+    server: &Inner,
+    namespace: &str,
+    name: &str,
+    port: u16,
+) -> Result<(String, u16), String> {
     let service = server.store.get(&ShelfId::new("", "services"), &Key::new(namespace, name));
     let Some(service) = service.map(|entry| entry.value()) else {
         return Err(format!("service {name:?} not found"));

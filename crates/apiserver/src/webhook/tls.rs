@@ -63,7 +63,9 @@ fn explained(error: &std::io::Error, name: &str) -> String {
         CertificateError::NotValidForNameContext { presented, .. } => {
             let names: Vec<&str> = presented
                 .iter()
-                .map(|name| name.split_once('(').map_or(name.as_str(), |(_, rest)| rest.trim_end_matches(')')))
+                .map(|name| {
+                    name.split_once('(').map_or(name.as_str(), |(_, rest)| rest.trim_end_matches(')'))
+                })
                 .map(|name| name.trim_matches('"'))
                 .collect();
             match names[..] {
@@ -146,10 +148,12 @@ fn checked(cert: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) -> R
             known.eq_ignore_ascii_case(wanted)
                 || known.strip_prefix("*.").is_some_and(|known| known.eq_ignore_ascii_case(rest))
         }
-        (GeneralName::IPAddress(known), ServerName::IpAddress(wanted)) => match std::net::IpAddr::from(*wanted) {
-            std::net::IpAddr::V4(wanted) => **known == wanted.octets(),
-            std::net::IpAddr::V6(wanted) => **known == wanted.octets(),
-        },
+        (GeneralName::IPAddress(known), ServerName::IpAddress(wanted)) => {
+            match std::net::IpAddr::from(*wanted) {
+                std::net::IpAddr::V4(wanted) => **known == wanted.octets(),
+                std::net::IpAddr::V6(wanted) => **known == wanted.octets(),
+            }
+        }
         _ => false,
     };
     if names.iter().any(is_it) { Ok(()) } else { refuse(CertificateError::NotValidForName) }

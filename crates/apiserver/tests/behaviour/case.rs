@@ -9,7 +9,8 @@
 //! PATCH is followed by `json`, `merge`, `strategic` or `apply`; `as TOKEN` and `accept TYPE` may follow the path.
 //! `SOON` before a request repeats it until its status is the expected one, and `UNTIL` until its whole answer is: the real
 //! server's admission learns of objects through its own watches, shortly after the response.
-//! `WATCH path` collects the lines of a one-second watch into a list. `$NS` is the case's namespace, `$1`, `$2`, …
+//! `WATCH path` collects the lines of a one-second watch into a list. `$NS` is the case's namespace.
+//! `$HOOK` and `$CA` are the webhook server of `hooks.rs` and its authority. `$1`, `$2`, …
 //! are uid and resourceVersion of earlier answers (`$1.uid`, `$1.rv`, `$1.token`).
 //! In an expectation, objects may have more fields, lists must have as many items; `"<any>"` is anything that is
 //! there, `"<absent>"` must not be there, `"~text"` contains a text.
@@ -21,6 +22,7 @@ use http::Request;
 use serde_json::{Value, json};
 
 use crate::backend::{Answer, Backend};
+use crate::hooks::Hooks;
 
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -56,7 +58,12 @@ pub(crate) fn parse(file: &str, text: &str) -> Vec<Case> {
 
 impl Case {
     /// Runs the case; gives the number of checks and what differed.
-    pub(crate) async fn run(&self, backend: &Backend, namespace: &str) -> (usize, Vec<String>) {
+    pub(crate) async fn run(
+        &self,
+        backend: &Backend,
+        namespace: &str,
+        hooks: &Hooks,
+    ) -> (usize, Vec<String>) {
         let object = json!({"metadata": {"name": namespace}});
         let made = Request::post("/api/v1/namespaces")
             .header("authorization", "Bearer admin-token")
@@ -67,7 +74,10 @@ impl Case {
         let mut answers: Vec<Value> = Vec::new();
         let (mut checks, mut faults) = (0, Vec::new());
         for step in &self.steps {
-            let fill = |text: &str| substitute(text, namespace, &answers);
+            let fill = |text: &str| {
+                let text = text.replace("$HOOK", &hooks.url).replace("$CA", &hooks.ca);
+                substitute(&text, namespace, &answers)
+            };
             let expect = fill(&step.expect);
             let (code, wanted) = expect.split_once(' ').unwrap_or((&expect, ""));
             let answer = match step.line.split_once(' ') {

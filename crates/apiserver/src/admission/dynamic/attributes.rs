@@ -105,7 +105,8 @@ impl Attributes {
         ];
         let Resource { group, plural, .. } = &*self.resource;
         let is_review = ["authentication.k8s.io", "authorization.k8s.io"].contains(&group.as_str());
-        !(group == REGISTRATION && POLICIES.contains(&plural.as_str())) && !is_review
+        let is_policy = group == REGISTRATION && POLICIES.contains(&plural.as_str());
+        !is_policy && !is_review
     }
 
     /// Webhooks do not see what configures admission.
@@ -161,9 +162,7 @@ impl Attributes {
 
     /// The request without its objects, as `AdmissionReview` has it and expressions see it.
     pub(super) fn request(&self, objects: &Objects<'_>, matched: &Resource) -> Value {
-        let gvr = |resource: &Resource| {
-            json!({"group": resource.group, "version": resource.version, "resource": resource.plural})
-        };
+        let gvr = |resource: &Resource| json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
         let mut request = json!({
             "uid": "", "kind": Kind::of(matched, self.sub).json(), "resource": gvr(matched),
             "requestKind": self.kind.json(), "requestResource": gvr(&self.resource),

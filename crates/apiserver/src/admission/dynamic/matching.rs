@@ -128,7 +128,8 @@ impl Constraints {
         attributes: &Attributes,
         objects: &Objects<'_>,
     ) -> Option<Arc<Resource>> {
-        let names = |rule: &Rule| rule.names.is_empty() || rule.names.iter().any(|name| *name == objects.name);
+        let names =
+            |rule: &Rule| rule.names.is_empty() || rule.names.iter().any(|name| *name == objects.name);
         let requested = &attributes.resource;
         if rules.iter().any(|rule| rule.matches(attributes, requested) && names(rule)) {
             return Some(Arc::clone(requested));

@@ -97,8 +97,11 @@ impl<'a> Dynamic<'a> {
         // The options of a connection have no metadata.
         if self.attributes.operation == Operation::Create {
             let metadata = meta::of(object);
-            metadata.entry("name").or_insert_with(|| json!(key.name));
-            metadata.entry("namespace").or_insert_with(|| json!(key.namespace));
+            for (field, value) in [("name", key.name.as_str()), ("namespace", key.namespace.as_str())] {
+                if !value.is_empty() {
+                    metadata.entry(field).or_insert_with(|| json!(value));
+                }
+            }
         }
     }
 

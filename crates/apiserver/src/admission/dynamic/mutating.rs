@@ -100,7 +100,13 @@ pub(super) fn mutate(
     let set = Arc::clone(&dynamic.set);
     let (mut invocations, mut failures) = (Vec::new(), Vec::new());
     for policy in &set.mutating {
-        invocations_of(policy, dynamic, &dynamic.attributes.objects(Some(object), old), &mut invocations, &mut failures);
+        invocations_of(
+            policy,
+            dynamic,
+            &dynamic.attributes.objects(Some(object), old),
+            &mut invocations,
+            &mut failures,
+        );
     }
     let mut is_changed = false;
     if !invocations.is_empty() {
@@ -175,7 +181,8 @@ fn invoke(
     failures: &mut Vec<Failure>,
 ) -> Result<bool, ApiError> {
     let policy = invocation.policy;
-    let invalid = |why: &str| Failure { reason: Some("Invalid"), ..policy.failed(Some(invocation.binding), why) };
+    let invalid =
+        |why: &str| Failure { reason: Some("Invalid"), ..policy.failed(Some(invocation.binding), why) };
     let namespace = dynamic.namespace()?;
     {
         let stage = Stage::new(invocation, dynamic, object, old, namespace.as_ref());
@@ -281,7 +288,8 @@ impl<'a> Stage<'a> {
         let mut patch = Vec::with_capacity(operations.len());
         for operation in operations.iter() {
             let Cel::Message(operation) = operation else {
-                return Err("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch".to_owned());
+                return Err("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch"
+                    .to_owned());
             };
             if let Some(Cel::Message(value)) = operation.fields.get("value")
                 && let Some(why) = joined(value.misplaced())
@@ -296,7 +304,9 @@ impl<'a> Stage<'a> {
         match json_patch::patch(&mut patched, &patch) {
             Ok(()) => Ok(patched),
             // What a patch tests for decides whether it is made.
-            Err(error) if matches!(error.kind, json_patch::PatchErrorKind::TestFailed) => Ok(self.new.clone()),
+            Err(error) if matches!(error.kind, json_patch::PatchErrorKind::TestFailed) => {
+                Ok(self.new.clone())
+            }
             Err(error) => Err(format!("JSON Patch: {error}")),
         }
     }

@@ -20,7 +20,8 @@ pub(super) fn collect(
     let given = reference["namespace"].as_str().unwrap_or_default();
     let namespace = match (resource.namespaced, given, namespace) {
         (true, "", "") => {
-            let why = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources";
+            let why =
+                "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources";
             return Err(why.to_owned());
         }
         (true, "", namespace) => namespace,

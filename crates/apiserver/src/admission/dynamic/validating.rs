@@ -154,7 +154,8 @@ impl Policy {
         }
         let attributes = &dynamic.attributes;
         let reference = binding.spec.get("paramRef");
-        let params = params::collect(dynamic.server, self.param_kind.as_ref(), reference, &attributes.namespace);
+        let params =
+            params::collect(dynamic.server, self.param_kind.as_ref(), reference, &attributes.namespace);
         let params = match params {
             Ok(params) => params,
             Err(why) => return Ok(self.misconfigured(Some(binding), &why)),
@@ -228,7 +229,9 @@ impl Policy {
         let what = if binding.is_some() { "binding" } else { "policy" };
         match self.on_failure {
             OnFailure::Ignore => None,
-            OnFailure::Fail => Some(self.denied(binding, &format!("failed to configure {what}: {why}"), None)),
+            OnFailure::Fail => {
+                Some(self.denied(binding, &format!("failed to configure {what}: {why}"), None))
+            }
         }
     }
 

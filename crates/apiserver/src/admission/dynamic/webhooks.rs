@@ -69,7 +69,11 @@ impl Webhook {
     }
 
     /// The resource in whose version it is sent the objects; none if it is not called.
-    fn matched(&self, dynamic: &Dynamic<'_>, objects: &Objects<'_>) -> Result<Option<Arc<Resource>>, ApiError> {
+    fn matched(
+        &self,
+        dynamic: &Dynamic<'_>,
+        objects: &Objects<'_>,
+    ) -> Result<Option<Arc<Resource>>, ApiError> {
         let Some(matched) = self.constraints.matched(dynamic.server, &dynamic.attributes, objects)? else {
             return Ok(None);
         };

@@ -118,7 +118,9 @@ fn url(faults: &mut Faults, client: &At<'_>) {
     if host.is_empty() {
         faults.push(Cause::invalid(path(), host, &format!("host must be specified{FORM}")));
     }
-    for (part, what) in [(user, "user information is"), (fragment, "fragments are"), (query, "query parameters are")] {
+    for (part, what) in
+        [(user, "user information is"), (fragment, "fragments are"), (query, "query parameters are")]
+    {
         if !part.is_empty() {
             faults.push(Cause::invalid(path(), part, &format!("{what} not permitted in the URL")));
         }
@@ -126,9 +128,11 @@ fn url(faults: &mut Faults, client: &At<'_>) {
 }
 
 fn service(faults: &mut Faults, service: &At<'_>) {
-    for (field, detail) in [("name", "service name is required"), ("namespace", "service namespace is required")] {
+    // Upstream: pkg/apis/admissionregistration/validation: passes name and namespace the wrong way round, so each is
+    // reported as the other.
+    for (field, reported) in [("namespace", "name"), ("name", "namespace")] {
         if service.text(field).is_empty() {
-            faults.push(Cause::required(service.path(field), detail));
+            faults.push(Cause::required(service.path(reported), ""));
         }
     }
     if let Some(port) = service.int("port").filter(|port| !(1..=65535).contains(port)) {
@@ -147,11 +151,13 @@ fn service(faults: &mut Faults, service: &At<'_>) {
     if !path.starts_with('/') {
         faults.push(invalid("must start with a '/'"));
     }
-    let steps = path.strip_prefix('/').unwrap_or(path);
+    // Without its first character, whatever that is.
+    let steps = path.char_indices().nth(1).map_or("", |(at, _)| &path[at..]);
     let steps: Vec<&str> = steps.strip_suffix('/').unwrap_or(steps).split('/').collect();
     for (at, step) in steps.iter().enumerate() {
         if step.is_empty() {
             faults.push(invalid(&format!("segment[{at}] may not be empty")));
+            continue;
         }
         let found = names::subdomain(step);
         faults.extend(found.iter().map(|detail| invalid(&format!("segment[{at}]: {detail}"))));
