@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::error::ApiError;
 use crate::invalid::Cause;
 use crate::kinds::service;
-use crate::life::{DeleteOptions, Ops};
+use crate::life::{DeleteOptions, Ops, at_once};
 use crate::meta;
 use crate::options::Options;
 use crate::resource::Resource;
@@ -141,7 +141,7 @@ fn give_back(server: &Inner, ips: &[String], ports: &[u16]) {
         let mut ops = Ops::internal(server, &resource, &user);
         for ip in ips {
             // Another request has removed it.
-            let _ = ops.delete(&Key::new("", ip.as_str()), &DeleteOptions::default());
+            let _ = at_once(ops.delete(&Key::new("", ip.as_str()), &DeleteOptions::default()));
         }
     }
     let mut held = server.addresses.ports.lock();
@@ -193,7 +193,8 @@ impl Inner {
         if let Some(endpoints) = self.catalog.get("", "v1", "endpoints") {
             let user = crate::bootstrap::system_user();
             let key = Key::new(meta::text(service, "namespace"), meta::text(service, "name"));
-            let _ = Ops::internal(self, &endpoints, &user).delete(&key, &DeleteOptions::default());
+            let mut writer = Ops::internal(self, &endpoints, &user);
+            let _ = at_once(writer.delete(&key, &DeleteOptions::default()));
         }
     }
 
@@ -273,7 +274,7 @@ impl Inner {
             "ipaddress.kubernetes.io/ip-family": family, "ipaddress.kubernetes.io/managed-by": "ipallocator",
         });
         let object = json!({"metadata": {"name": ip, "labels": labels}, "spec": {"parentRef": parent}});
-        let created = writer.decode(object).and_then(|object| writer.create("", object));
+        let created = writer.decode(object).and_then(|object| at_once(writer.create("", object)));
         match created {
             Ok(_) => Ok(()),
             Err(error) if error.code == 409 => Err("provided IP is already allocated".to_owned()),

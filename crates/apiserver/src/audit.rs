@@ -1,7 +1,7 @@
 //! The audit log: who did what to which object with which result. Kept in memory, bounded; on request also written
 //! to a file in upstream's format, one JSON event per line.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
@@ -46,6 +46,8 @@ pub struct Record {
     pub is_forbidden: bool,
     pub uri: String,
     pub user_agent: String,
+    /// What admission says about the request.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl Record {
@@ -67,6 +69,7 @@ impl Record {
             is_forbidden: false,
             uri,
             user_agent: agent.to_owned(),
+            annotations: BTreeMap::new(),
         }
     }
 
@@ -85,6 +88,9 @@ impl Record {
             "requestReceivedTimestamp": at, "stageTimestamp": at,
             "annotations": {"authorization.k8s.io/decision": decision},
         });
+        for (key, value) in &self.annotations {
+            event["annotations"][key] = json!(value);
+        }
         if !self.resource.is_empty() {
             let fields = [
                 ("resource", &self.resource),

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
-use crate::life::Ops;
+use crate::life::{Ops, at_once};
 use crate::meta;
 use crate::registry::User;
 use crate::server::Inner;
@@ -66,7 +66,7 @@ fn ensure(server: &Inner, object: Value) -> Result<(), ApiError> {
     let mut ops = Ops::internal(server, &resource, &user);
     ops.manager = "kube-apiserver";
     let object = ops.decode(object)?;
-    match ops.create(&namespace, object) {
+    match at_once(ops.create(&namespace, object)) {
         Ok(_) => Ok(()),
         Err(error) if error.code == 409 => Ok(()),
         Err(error) => Err(error),

@@ -2,6 +2,7 @@
 //! programs match on them.
 
 use serde_json::{Map, Value, json};
+use smol_str::SmolStr;
 
 use crate::invalid::Cause;
 
@@ -9,7 +10,7 @@ use crate::invalid::Cause;
 pub struct ApiError {
     pub code: u16,
     /// Machine-readable reason; may be empty.
-    pub reason: &'static str,
+    pub reason: SmolStr,
     pub message: String,
     /// `details` of the Status, if any.
     pub details: Option<Value>,
@@ -43,6 +44,7 @@ impl Named<'_> {
 
 impl ApiError {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        let reason = SmolStr::new_static(reason);
         Self { code, reason, message: message.into(), details: None }
     }
 

@@ -37,6 +37,7 @@ pub mod store;
 mod tokens;
 mod usage;
 mod verbs;
+mod webhook;
 
 pub use crate::audit::{Audit, Record, Stage};
 pub use crate::http::respond::{Body, BoxError};

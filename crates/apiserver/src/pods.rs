@@ -3,8 +3,9 @@
 use flyball_api::topology;
 use serde_json::{Value, json};
 
+use crate::admission::{self, Operation};
 use crate::error::{ApiError, Named};
-use crate::life::{DeleteOptions, Ops, SERVER_MANAGER, Target};
+use crate::life::{DeleteOptions, Ops, SERVER_MANAGER, Target, at_once};
 use crate::meta;
 use crate::registry::Subresource;
 use crate::selector::LabelSelector;
@@ -15,18 +16,30 @@ const BUDGET: &str = "Cannot evict pod as it would violate the pod's disruption 
 const MAX_DISRUPTED: usize = 2000;
 const TOPOLOGY: [&str; 2] = [topology::ZONE, topology::REGION];
 
-pub(crate) fn bind(call: &Call<'_>) -> Result<Answer, ApiError> {
+pub(crate) async fn bind(call: &Call<'_>) -> Result<Answer, ApiError> {
     let binding = call.json_body("Binding")?;
     let name = call.info.name.as_deref().unwrap_or_default();
-    bind_to(call, name, &binding)
+    if meta::text(&binding, "name") != name {
+        return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
+    }
+    bind_to(call, name, binding, Some(Subresource::Binding)).await
 }
 
 /// POST …/bindings, where the name is in the body.
-pub(crate) fn bind_from_collection(call: &Call<'_>, binding: &Value) -> Result<Answer, ApiError> {
-    bind_to(call, meta::text(binding, "name"), binding)
+pub(crate) async fn bind_from_collection(call: &Call<'_>, binding: &Value) -> Result<Answer, ApiError> {
+    bind_to(call, meta::text(binding, "name"), binding.clone(), None).await
 }
 
-fn bind_to(call: &Call<'_>, name: &str, binding: &Value) -> Result<Answer, ApiError> {
+async fn bind_to(
+    call: &Call<'_>,
+    name: &str,
+    mut binding: Value,
+    sub: Option<Subresource>,
+) -> Result<Answer, ApiError> {
+    let key = Key::new(call.info.namespace.clone().unwrap_or_default(), name);
+    let mut base = call.ops()?;
+    admission::pass(&mut base, (Operation::Create, sub), &key, &mut binding).await?;
+    let binding = &binding;
     let node = binding["target"]["name"].as_str().unwrap_or_default();
     let invalid = |field: &str| {
         let named = Named { group: "", what: "Binding", name };
@@ -36,9 +49,7 @@ fn bind_to(call: &Call<'_>, name: &str, binding: &Value) -> Result<Answer, ApiEr
         return Err(invalid("target.name"));
     }
     let pods = call.server.catalog.get("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
-    let base = call.ops()?;
     let mut ops = base.on(&pods);
-    let key = Key::new(call.info.namespace.clone().unwrap_or_default(), name);
     let zone_labels = topology_labels(&ops, node);
     let now = ops.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     ops.rewrite(&key, |pod| {
@@ -110,15 +121,18 @@ pub(crate) fn set_condition(pod: &mut Value, condition: Value, now: &str) {
     }
 }
 
-pub(crate) fn evict(call: &Call<'_>) -> Result<Answer, ApiError> {
-    let eviction = call.json_body("Eviction")?;
+pub(crate) async fn evict(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let mut eviction = call.json_body("Eviction")?;
     let key = call.key();
     let name = meta::text(&eviction, "name");
     if !name.is_empty() && name != key.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
-    let mut options = DeleteOptions::read(&eviction["deleteOptions"])?;
     let mut ops = call.ops()?;
+    admission::pass(&mut ops, (Operation::Create, Some(Subresource::Eviction)), &key, &mut eviction).await?;
+    // What follows is the server's own work.
+    ops.review = None;
+    let mut options = DeleteOptions::read(&eviction["deleteOptions"])?;
     ops.dry_run |= eviction["deleteOptions"]["dryRun"].as_array().is_some_and(|list| !list.is_empty());
     let entry = ops.get(&key)?;
     let pod = entry.value();
@@ -128,7 +142,7 @@ pub(crate) fn evict(call: &Call<'_>) -> Result<Answer, ApiError> {
     if !ops.dry_run {
         mark_evicted(&mut ops, &key, &mut options)?;
     }
-    ops.delete(&key, &options)?;
+    at_once(ops.delete(&key, &options))?;
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(call.done(call.value(201, &status), &ops))
@@ -144,7 +158,7 @@ fn mark_evicted(ops: &mut Ops<'_>, key: &Key, options: &mut DeleteOptions) -> Re
     let now = ops.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let target = Target { sub: Some(Subresource::Status), repeatable: true, ..Target::default() };
     let wanted_uid = options.uid.clone();
-    let updated = ops.update(key, target, |ops, old| {
+    let change = |ops: &mut Ops<'_>, old: Option<&Value>| {
         let mut pod = old.cloned().unwrap_or_default();
         let uid = meta::text(&pod, "uid");
         if let Some(wanted) = wanted_uid.as_deref().filter(|wanted| *wanted != uid) {
@@ -160,7 +174,8 @@ fn mark_evicted(ops: &mut Ops<'_>, key: &Key, options: &mut DeleteOptions) -> Re
         });
         set_condition(&mut pod, condition, &now);
         Ok(pod)
-    })?;
+    };
+    let updated = at_once(ops.update(key, target, change))?;
     if options.resource_version.is_some() {
         options.resource_version = Some(updated.entry.version.to_string());
     }
@@ -217,11 +232,12 @@ fn spend_budget(
     let mut writer = Ops { manager: SERVER_MANAGER, ..ops.on(&resource) };
     let now = ops.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let target = Target { sub: Some(Subresource::Status), repeatable: true, ..Target::default() };
-    writer.update(&key, target, |_, old| {
+    let change = |_: &mut Ops<'_>, old: Option<&Value>| {
         let mut budget = old.cloned().unwrap_or_default();
         check_and_decrement(&mut budget, meta::text(pod, "name"), &now)?;
         Ok(budget)
-    })?;
+    };
+    at_once(writer.update(&key, target, change))?;
     Ok(())
 }
 

@@ -2,19 +2,25 @@
 
 use serde_json::{Value, json};
 
+use crate::admission::{self, Operation};
 use crate::authz::Attributes;
 use crate::error::ApiError;
 use crate::meta;
 use crate::registry::{User, Verbs};
+use crate::store::Key;
 use crate::verbs::{Answer, Call};
 
 /// Answers a review; `None` when the resource is none.
-pub(crate) fn answer(call: &Call<'_>) -> Result<Option<Answer>, ApiError> {
+pub(crate) async fn answer(call: &Call<'_>) -> Result<Option<Answer>, ApiError> {
     if call.resource.verbs != Verbs::CreateOnly || call.info.verb != "create" {
         return Ok(None);
     }
     let mut ops = call.ops()?;
     let mut review = call.object(&mut ops)?;
+    if call.resource.kind != "Binding" {
+        let key = Key::new(call.namespace(), "");
+        admission::pass(&mut ops, (Operation::Create, None), &key, &mut review).await?;
+    }
     match call.resource.kind.as_str() {
         "TokenReview" => token_review(call, &mut review),
         "SubjectAccessReview" | "LocalSubjectAccessReview" => {
@@ -29,7 +35,7 @@ pub(crate) fn answer(call: &Call<'_>) -> Result<Option<Answer>, ApiError> {
             review["status"] =
                 json!({"resourceRules": resources, "nonResourceRules": urls, "incomplete": false});
         }
-        "Binding" => return crate::pods::bind_from_collection(call, &review).map(Some),
+        "Binding" => return crate::pods::bind_from_collection(call, &review).await.map(Some),
         _ => return Ok(None),
     }
     meta::of(&mut review);

@@ -15,6 +15,7 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
 use crate::addresses::Addresses;
+use crate::admission::Registered;
 use crate::audit::{Audit, Record, Stage};
 use crate::authn::{Authenticator, KeyError};
 use crate::authz::Authorizer;
@@ -27,6 +28,7 @@ use crate::http::query::Query;
 use crate::http::respond::{self, Body, BoxError};
 use crate::http::websocket::Handshake;
 use crate::kinds;
+use crate::life::Notes;
 use crate::metrics::Requests;
 use crate::options::Options;
 use crate::registry::User;
@@ -68,6 +70,8 @@ pub struct Inner {
     /// Service addresses and node ports.
     pub addresses: Addresses,
     pub(crate) expiry: Expiry,
+    /// The policies and webhooks of admission.
+    pub(crate) registered: Registered,
     /// How many requests there were.
     pub(crate) requests: Requests,
 }
@@ -81,6 +85,7 @@ impl Inner {
     pub fn after_write(&self, resource: &Resource, key: &Key) {
         match (resource.group.as_str(), resource.plural.as_str()) {
             ("rbac.authorization.k8s.io", _) => self.authz.forget(),
+            ("admissionregistration.k8s.io", _) => self.registered.forget(),
             (_, "events") if resource.shelf.group.is_empty() => self.expiry.note(self, key),
             ("apiextensions.k8s.io", "customresourcedefinitions") => crate::crd::changed(self, key),
             _ if resource.custom.is_some() => crate::crd::instance_gone(self, resource),
@@ -123,6 +128,7 @@ impl ApiServer {
         let inner = Arc::new(Inner {
             addresses: Addresses::new(&options),
             expiry: Expiry::default(),
+            registered: Registered::default(),
             requests: Requests::default(),
             authz: Authorizer::new(options.authorization),
             rng: Mutex::new(StdRng::seed_from_u64(options.seed)),
@@ -160,6 +166,7 @@ impl ApiServer {
         let server = &self.inner;
         server.store.restore(version)?;
         server.authz.forget();
+        server.registered.forget();
         server.catalog.replace(|resource| resource.custom.is_some(), Vec::new());
         crate::crd::load(server);
         server.addresses.load(server);
@@ -182,6 +189,7 @@ impl ApiServer {
             Ok(user) => user,
             Err(error) => return respond::refusal(&error, Accept::JSON),
         };
+        let notes = Arc::new(Notes::default());
         let mut record = Record::new(server.now(), &info, &user, agent, parts.uri.to_string());
         let outcome = match (crate::authn::impersonate(server, &parts, user), &accept) {
             (Err(error), _) => Err(error),
@@ -199,13 +207,16 @@ impl ApiServer {
                         info: &info,
                         accept: *accept,
                         agent,
+                        notes: &notes,
                     };
                     request.answer(&user, body).await
                 }
             },
         };
-        let answer =
+        let mut answer =
             outcome.unwrap_or_else(|error| respond::refusal(&error, accept.unwrap_or(Accept::JSON)).into());
+        respond::warn(&mut answer.response, &notes.warnings());
+        record.annotations = notes.annotations();
         let answer = match server.store.durable(answer.written).await {
             Ok(()) => answer,
             Err(error) => respond::refusal(&ApiError::internal(error), Accept::JSON).into(),
@@ -232,6 +243,7 @@ struct Incoming<'a> {
     info: &'a RequestInfo,
     accept: Accept,
     agent: &'a str,
+    notes: &'a Arc<Notes>,
 }
 
 impl Incoming<'_> {
@@ -265,6 +277,7 @@ impl Incoming<'_> {
             accept: self.accept,
             media: body::media_type(&self.parts.headers),
             user_agent: self.agent,
+            notes: Arc::clone(self.notes),
             websocket: Handshake::read(self.parts),
             body,
         };

@@ -3,10 +3,12 @@
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use crate::admission::{self, Operation};
 use crate::authn::{Bound, Claims};
 use crate::error::{ApiError, Named};
 use crate::invalid::Cause;
 use crate::meta;
+use crate::registry::Subresource;
 use crate::store::{Key, ShelfId};
 use crate::verbs::{Answer, Call};
 
@@ -14,7 +16,7 @@ const GROUP: &str = "authentication.k8s.io";
 const MIN_SECONDS: i64 = 600;
 const MAX_SECONDS: i64 = 1 << 32;
 
-pub(crate) fn create(call: &Call<'_>) -> Result<Answer, ApiError> {
+pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, ApiError> {
     let mut request = call.json_body("TokenRequest")?;
     let key = call.key();
     let invalid = |name: &str, cause: Cause| {
@@ -27,7 +29,9 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Answer, ApiError> {
             return Err(invalid(&key.name, Cause::invalid(format!("metadata.{field}"), given, &detail)));
         }
     }
-    let ops = call.ops()?;
+    let mut ops = call.ops()?;
+    let sub = (Operation::Create, Some(Subresource::Token));
+    admission::pass(&mut ops, sub, &key, &mut request).await?;
     let account = ops.get(&key)?.value();
     let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(3600);
     if seconds < MIN_SECONDS {

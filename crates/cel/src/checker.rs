@@ -20,6 +20,9 @@ pub(crate) fn check(expr: &Expr, env: &Env) -> Result<Type, Vec<Problem>> {
     if checker.problems.is_empty() { Ok(checker.bindings.finally(&found)) } else { Err(checker.problems) }
 }
 
+/// The function that only expressions know which make patches.
+const ESCAPE_KEY: &str = "jsonpatch.escapeKey";
+
 struct Checker<'a> {
     env: &'a Env,
     /// Variables of the folds around, innermost last.
@@ -166,6 +169,7 @@ impl<'a> Checker<'a> {
         // Given a.b.c() either a.b.c is a function, or c is one with target a.b.
         let qualified = target.qualified_name().map(|prefix| format!("{prefix}.{function}"));
         let qualified = qualified.and_then(|name| library::function(name.strip_prefix('.').unwrap_or(&name)));
+        let qualified = qualified.filter(|(name, _)| *name != ESCAPE_KEY || self.env.makes_patches());
         if let Some((name, overloads)) = qualified {
             return self.resolve(expr, name, overloads, false, &given, args);
         }
@@ -281,7 +285,7 @@ impl<'a> Checker<'a> {
         if self.bindings.assign(&before, &next) { more_general(&before, &next).clone() } else { Type::Dyn }
     }
 
-    /// Messages can be written only of types that the environment declares, and it declares none that can be made.
+    /// Messages can be written only of types that the environment declares.
     fn message(&mut self, at: usize, name: &str, fields: &[Field]) -> Type {
         let Some(declared) = self.name(name) else { return self.undeclared(at, name) };
         let made = match &declared {

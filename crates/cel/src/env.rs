@@ -6,6 +6,7 @@ use std::sync::Arc;
 use smol_str::SmolStr;
 
 use crate::library;
+use crate::message;
 use crate::parser::RESERVED;
 use crate::types::Type;
 
@@ -18,6 +19,7 @@ pub struct Env {
     variables: BTreeMap<SmolStr, Type>,
     /// Shared sets of object types; the last that has a type is used.
     objects: Vec<Arc<BTreeMap<SmolStr, Fields>>>,
+    makes_patches: bool,
 }
 
 impl Env {
@@ -29,11 +31,21 @@ impl Env {
         self.objects.push(objects);
     }
 
+    /// Lets expressions make patches: apply configurations (`Object{…}`) and JSON patches (`JSONPatch{…}`).
+    pub fn patches(&mut self) {
+        self.makes_patches = true;
+    }
+
+    pub(crate) fn makes_patches(&self) -> bool {
+        self.makes_patches
+    }
+
     /// The type of a name: a variable's own, or that of a type.
     pub(crate) fn name(&self, name: &str) -> Option<Type> {
         let name = name.strip_prefix('.').unwrap_or(name);
         let declared = self.variables.get(name).cloned().or_else(|| library::type_name(name));
-        declared.or_else(|| self.fields(name).map(|_| Type::Object(name.into()).of()))
+        let is_known = || self.fields(name).is_some() || (self.makes_patches && message::is_made(name));
+        declared.or_else(|| is_known().then(|| Type::Object(name.into()).of()))
     }
 
     pub(crate) fn is_variable(&self, name: &str) -> bool {
@@ -47,6 +59,9 @@ impl Env {
 
     /// The type of a field.
     pub(crate) fn field(&self, object: &str, field: &str) -> Option<&Type> {
+        if self.makes_patches && message::is_made(object) {
+            return message::field(object, field);
+        }
         let fields = self.fields(object)?;
         fields.get(field).or_else(|| match is_reserved(field) {
             true => fields.get(escaped(field)?.as_str()),

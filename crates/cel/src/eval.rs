@@ -8,6 +8,7 @@ use smol_str::SmolStr;
 use crate::error::Error;
 use crate::functions;
 use crate::map::Map;
+use crate::message::Message;
 use crate::plan::{Attribute, Base, By, Call, Fold, Node, Step};
 use crate::show;
 use crate::value::{List, Value};
@@ -55,6 +56,7 @@ enum Followed<'a> {
 
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
+const MESSAGE_COST: u64 = 40;
 
 impl<'v, 'a> Evaluator<'v, 'a> {
     fn charge(&mut self, cost: u64) -> Result<(), Error> {
@@ -96,6 +98,11 @@ impl<'v, 'a> Evaluator<'v, 'a> {
             Node::Map(entries) => {
                 let made = self.map(entries);
                 self.charge_unless_final(&made, MAP_COST)?;
+                made
+            }
+            Node::Message(name, fields) => {
+                let made = self.message(name, fields);
+                self.charge_unless_final(&made, MESSAGE_COST)?;
                 made
             }
             Node::Fold(fold) => self.fold(fold),
@@ -167,6 +174,24 @@ impl<'v, 'a> Evaluator<'v, 'a> {
             };
         }
         Ok(Value::Map(Map::made(made)))
+    }
+
+    fn message(&mut self, name: &SmolStr, fields: &'a [(SmolStr, Node, bool)]) -> Outcome<'a> {
+        let mut made = BTreeMap::new();
+        for (field, node, is_optional) in fields {
+            match (is_optional, self.eval(node)?) {
+                (true, Value::Optional(Some(value))) => made.insert(field.clone(), Value::clone(&value)),
+                (true, Value::Optional(None)) => made.remove(field),
+                (true, other) => {
+                    let other = show::plain(&other);
+                    return Err(Error::new(format!(
+                        "cannot initialize optional entry '{field}' from non-optional value {other}"
+                    )));
+                }
+                (false, value) => made.insert(field.clone(), value),
+            };
+        }
+        Message::made(name, made)
     }
 
     fn call(&mut self, call: &'a Call) -> Outcome<'a> {

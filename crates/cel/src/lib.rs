@@ -7,7 +7,8 @@
 //!
 //! `check` leaves three things to the API server, which refuses a policy for them before anyone sees it: whether literals
 //! of durations, of timestamps and of regular expressions are well-formed. Of several syntax errors only the first is
-//! reported. Messages of protocol buffers cannot be written.
+//! reported. Messages of protocol buffers
+//! cannot be written, except for the patches of mutating policies.
 
 mod ast;
 mod checker;
@@ -23,6 +24,7 @@ mod literal;
 mod literals;
 mod macros;
 mod map;
+mod message;
 mod opaque;
 mod parser;
 mod plan;
@@ -42,6 +44,7 @@ pub use error::Error;
 pub use eval::Variables;
 pub use functions::authz;
 pub use map::{Key, Map};
+pub use message::Message;
 pub use opaque::{Checker, Opaque};
 pub use program::{Evaluation, PER_CALL_LIMIT, Program, RUNTIME_BUDGET, Refusal};
 pub use schema::Schema;

@@ -13,6 +13,7 @@ use crate::functions::{self, Operation};
 use crate::library::type_value_name;
 use crate::macros::ACCUMULATOR;
 use crate::map::Map;
+use crate::message;
 use crate::value::{List, Value};
 
 /// What can be evaluated.
@@ -29,6 +30,7 @@ pub(crate) enum Node {
     OneOf(Box<Node>, List<'static>),
     List(Vec<(Node, bool)>),
     Map(Vec<(Node, Node, bool)>),
+    Message(SmolStr, Vec<(SmolStr, Node, bool)>),
     Fold(Box<Fold>),
 }
 
@@ -103,6 +105,13 @@ pub(crate) fn plan(expr: &Expr) -> Result<Node, Error> {
             Ok(known_list(planned?))
         }
         Kind::Map(entries) => map(entries),
+        Kind::Message { name, fields } if message::is_made(name) => {
+            let planned: Result<Vec<_>, Error> = fields
+                .iter()
+                .map(|field| Ok((field.name.clone(), plan(&field.value)?, field.is_optional)))
+                .collect();
+            Ok(Node::Message(name.clone(), planned?))
+        }
         Kind::Message { name, .. } => Err(Error::new(format!("unknown type: {name}"))),
         Kind::Comprehension(fold) => comprehension(fold),
     }
@@ -235,6 +244,7 @@ pub(crate) fn go_type(value: &Value<'_>) -> &'static str {
         Value::Type(_) => "*types.Type",
         Value::Optional(_) => "*types.Optional",
         Value::Opaque(_) => "cel.Quantity",
+        Value::Message(_) => "*dynamic.ObjectVal",
         Value::Members(_) => "*lazy.MapValue",
     }
 }
@@ -351,6 +361,7 @@ pub(crate) fn depth(node: &Node) -> usize {
         Node::Map(entries) => {
             entries.iter().map(|(key, value, _)| depth(key).max(depth(value))).max().unwrap_or_default()
         }
+        Node::Message(_, fields) => fields.iter().map(|(_, node, _)| depth(node)).max().unwrap_or_default(),
         Node::Fold(fold) => [&fold.range, &fold.start, &fold.condition, &fold.step, &fold.result]
             .into_iter()
             .map(depth)

@@ -32,6 +32,7 @@ pub(crate) fn plain(value: &Value<'_>) -> String {
         Value::Optional(None) => "optional.none()".to_owned(),
         Value::Optional(Some(value)) => format!("optional({})", plain(value)),
         Value::Opaque(opaque) => opaque.to_string(),
+        Value::Message(message) => message.name.to_string(),
         Value::Members(name) => name.to_string(),
     }
 }
@@ -66,6 +67,11 @@ impl std::fmt::Display for Value<'_> {
             Self::Optional(None) => f.write_str("none"),
             Self::Optional(Some(value)) => write!(f, "some({value})"),
             Self::Opaque(opaque) => write!(f, "{opaque}"),
+            Self::Message(message) => {
+                let shown: Vec<String> =
+                    message.fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+                write!(f, "{}{{{}}}", message.name, shown.join(", "))
+            }
             Self::Members(name) => write!(f, "the members of {name}"),
         }
     }

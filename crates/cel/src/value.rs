@@ -9,6 +9,7 @@ use smol_str::SmolStr;
 
 use crate::error::Error;
 use crate::map::{Key, Map};
+use crate::message::Message;
 use crate::opaque::Opaque;
 use crate::schema::Schema;
 
@@ -34,6 +35,8 @@ pub enum Value<'a> {
     Optional(Option<Arc<Value<'a>>>),
     /// What only functions look into, such as a quantity.
     Opaque(Opaque<'a>),
+    /// An object that the expression made.
+    Message(Arc<Message<'a>>),
     /// A variable whose members are computed when they are asked for.
     Members(SmolStr),
 }
@@ -163,6 +166,7 @@ impl<'a> Value<'a> {
             Self::Type(_) => "type",
             Self::Optional(_) => "optional_type",
             Self::Opaque(opaque) => opaque.type_name(),
+            Self::Message(message) => &message.name,
             Self::Members(name) => name,
         }
     }
@@ -209,6 +213,7 @@ impl<'a> Value<'a> {
             Self::List(list) => list.is_empty(),
             Self::Map(map) => map.is_empty(),
             Self::Optional(value) => value.is_none(),
+            Self::Message(message) => message.fields.is_empty(),
             _ => false,
         }
     }
@@ -227,6 +232,7 @@ impl<'a> Value<'a> {
             (Self::Optional(Some(one)), Self::Optional(Some(other))) => one.equals(other)?,
             (Self::List(one), Self::List(other)) => one.equals(other),
             (Self::Map(one), Self::Map(other)) => one.equals(other),
+            (Self::Message(one), Self::Message(other)) => one.equals(other),
             (Self::Opaque(one), other) => return one.equals(other),
             _ => self.number_order(other) == Some(Ordering::Equal),
         })

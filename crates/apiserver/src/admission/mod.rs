@@ -2,6 +2,7 @@
 //! upstream's defaults; each can be turned off by its name.
 
 mod certificates;
+mod dynamic;
 mod limits;
 mod namespaces;
 mod nodes;
@@ -12,18 +13,23 @@ mod security;
 mod service_account;
 mod storage;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::error::ApiError;
 use crate::life::Ops;
 use crate::meta;
 use crate::registry::Subresource;
+use crate::store::Key;
+use dynamic::Dynamic;
+pub(crate) use dynamic::{Compiler, Expression, Registered, Wanted};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
     Update,
     Delete,
+    /// A request that goes on to a pod, such as exec.
+    Connect,
 }
 
 /// One write in admission.
@@ -60,9 +66,28 @@ fn enabled(ops: &Ops<'_>, plugin: &str) -> bool {
     !ops.server.options.disabled_admission.contains(plugin)
 }
 
-/// Lets the plugins change an object before its strategy sees it, and before a new one has a generated name and a uid.
-pub(crate) fn mutate(
+/// Lets plugins, policies and webhooks change an object before its strategy sees it, and before a new one has a generated
+/// name and a uid. If one of the latter has changed it, all plugins run once more, and those policies and webhooks that
+/// ask for it.
+pub(crate) async fn mutate(
     ops: &mut Ops<'_>,
+    operation: Operation,
+    sub: Option<Subresource>,
+    object: &mut Value,
+    old: Option<&Value>,
+) -> Result<(), ApiError> {
+    plugins_mutate(ops, operation, sub, object, old)?;
+    let Some(mut dynamic) = Dynamic::of(ops, operation, sub, old.unwrap_or(object)) else { return Ok(()) };
+    dynamic.mutate(object, old).await?;
+    if dynamic.begins_again() {
+        plugins_mutate(ops, operation, sub, object, old)?;
+        dynamic.mutate(object, old).await?;
+    }
+    Ok(())
+}
+
+fn plugins_mutate(
+    ops: &Ops<'_>,
     operation: Operation,
     sub: Option<Subresource>,
     object: &mut Value,
@@ -101,17 +126,15 @@ pub(crate) fn mutate(
     certificates::check(ops, &request, object, old)
 }
 
-/// Lets the plugins refuse what is about to be stored or deleted.
-pub(crate) fn validate(
+/// Lets plugins, policies and webhooks refuse what is about to be stored. Quotas come last, since they count what is
+/// accepted.
+pub(crate) async fn validate(
     ops: &mut Ops<'_>,
     operation: Operation,
     sub: Option<Subresource>,
     new: Option<&Value>,
     old: Option<&Value>,
 ) -> Result<(), ApiError> {
-    if let (Operation::Delete, Some(old)) = (operation, old) {
-        return namespaces::check_delete(ops, old);
-    }
     let Some(new) = new else { return Ok(()) };
     let resource = ops.resource;
     let request = Request { operation, sub, group: &resource.group, plural: &resource.plural };
@@ -133,8 +156,36 @@ pub(crate) fn validate(
     if enabled(ops, "PodSecurity") {
         security::check(ops, &request, new, old)?;
     }
+    if let Some(dynamic) = Dynamic::of(ops, operation, sub, old.unwrap_or(new)) {
+        dynamic.validate(Some(new), old).await?;
+    }
     if enabled(ops, "ResourceQuota") && resource.namespaced {
         quota::charge(ops, &request, new, old)?;
     }
     Ok(())
+}
+
+/// Lets plugins and webhooks refuse a deletion.
+pub(crate) async fn delete(ops: &mut Ops<'_>, old: &Value) -> Result<(), ApiError> {
+    namespaces::check_delete(ops, old)?;
+    let Some(mut dynamic) = Dynamic::of(ops, Operation::Delete, None, old) else { return Ok(()) };
+    dynamic.refuse_deletion(old).await
+}
+
+/// Lets policies and webhooks see a request whose object is not stored: an eviction, a binding, a token, a command. The
+/// object gets the kind and the name that it has if it does not say.
+pub(crate) async fn pass(
+    ops: &mut Ops<'_>,
+    (operation, sub): (Operation, Option<Subresource>),
+    key: &Key,
+    object: &mut Value,
+) -> Result<(), ApiError> {
+    let about = json!({"metadata": {"name": key.name, "namespace": key.namespace}});
+    let Some(mut dynamic) = Dynamic::of(ops, operation, sub, &about) else { return Ok(()) };
+    dynamic.complete(object, key);
+    dynamic.mutate(object, None).await?;
+    if dynamic.begins_again() {
+        dynamic.mutate(object, None).await?;
+    }
+    dynamic.validate(Some(object), None).await
 }

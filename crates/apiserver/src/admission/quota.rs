@@ -8,7 +8,7 @@ use super::limits::pod_total;
 use super::{Operation, Request, forbid};
 use crate::error::ApiError;
 use crate::kinds::Quantity;
-use crate::life::{Ops, Target};
+use crate::life::{Ops, Target, at_once};
 use crate::meta;
 use crate::registry::Subresource;
 use crate::store::{Key, ShelfId};
@@ -135,7 +135,7 @@ fn book(ops: &Ops<'_>, key: &Key, delta: &Amounts, new: &Value) -> Result<(), Ap
     let user = crate::bootstrap::system_user();
     let mut writer = Ops::internal(ops.server, &resource, &user);
     let target = Target { sub: Some(Subresource::Status), repeatable: true, ..Target::default() };
-    writer.update(key, target, |_, old| {
+    let change = |_: &mut Ops<'_>, old: Option<&Value>| {
         let mut quota = old.cloned().unwrap_or_default();
         let hard = super::limits::amounts(&quota["status"]["hard"]);
         let mut used = super::limits::amounts(&quota["status"]["used"]);
@@ -151,7 +151,8 @@ fn book(ops: &Ops<'_>, key: &Key, delta: &Amounts, new: &Value) -> Result<(), Ap
             used.iter().map(|(name, value)| (name, value.canonical())).collect();
         meta::child(&mut quota, "status").insert("used".to_owned(), json!(used));
         Ok(quota)
-    })?;
+    };
+    at_once(writer.update(key, target, change))?;
     Ok(())
 }
 

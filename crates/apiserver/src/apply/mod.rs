@@ -11,6 +11,7 @@ use crate::invalid::Cause;
 use crate::life::{Ops, Target, Updated};
 use crate::meta;
 use crate::registry::Subresource;
+use crate::resource::Resource;
 use crate::store::Key;
 use managed::Entry;
 use set::Set;
@@ -28,11 +29,16 @@ pub(crate) struct Apply<'a> {
 
 impl Apply<'_> {
     /// Applies a configuration; creates the object if it is missing.
-    pub(crate) fn run(&self, ops: &mut Ops<'_>, key: &Key, config: &Value) -> Result<Updated, ApiError> {
+    pub(crate) async fn run(
+        &self,
+        ops: &mut Ops<'_>,
+        key: &Key,
+        config: &Value,
+    ) -> Result<Updated, ApiError> {
         self.check_config(ops, key, config)?;
         let target = Target { sub: self.sub, create_missing: self.sub.is_none(), repeatable: true };
         ops.applying = true;
-        let updated = ops.update(key, target, |ops, old| self.applied(ops, config, old));
+        let updated = ops.update(key, target, |ops, old| self.applied(ops, config, old)).await;
         ops.applying = false;
         updated
     }
@@ -192,6 +198,31 @@ fn conflict_error(ops: &Ops<'_>, conflicts: &[(String, Vec<String>)]) -> ApiErro
     error
 }
 
+/// An object with a configuration merged into it, as mutating policies do: without owners of fields. Says what is wrong
+/// with the configuration.
+pub(crate) fn merged(resource: &Resource, object: &Value, config: &Value) -> Result<Value, String> {
+    let typed = Typed::of(resource);
+    let mut known = config.clone();
+    if resource.custom.is_some()
+        && let Some(fields) = known.as_object_mut()
+    {
+        // Schemas of custom resources need not describe what every object has.
+        fields.retain(|field, _| !["apiVersion", "kind", "metadata"].contains(&field.as_str()));
+    }
+    if let Some(why) = typed::mistyped(&known, typed, "") {
+        return Err(format!("failed to convert patch object to typed object: {why}"));
+    }
+    let mut wholes = Vec::new();
+    typed::wholes(config, typed, "", &mut wholes);
+    if !wholes.is_empty() {
+        let wholes = wholes.join(", ");
+        return Err(format!(
+            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {wholes}"
+        ));
+    }
+    Ok(typed::merge(object, config, typed))
+}
+
 /// Records which fields a write other than an apply has changed.
 pub(crate) fn track_update(ops: &Ops<'_>, sub: Option<Subresource>, new: &mut Value, old: Option<&Value>) {
     if ops.applying {
@@ -261,7 +292,7 @@ pub(crate) fn track_update(ops: &Ops<'_>, sub: Option<Subresource>, new: &mut Va
     managed::write(new, entries);
 }
 
-fn empty_of(resource: &crate::resource::Resource) -> Value {
+fn empty_of(resource: &Resource) -> Value {
     let mut empty = json!({});
     if let Some(kind) = resource.shape {
         // An empty object has the right shape.

@@ -91,6 +91,31 @@ impl<'a> Typed<'a> {
         }
     }
 
+    /// Whether it is a map with any keys.
+    fn is_map(&self) -> bool {
+        match self {
+            Typed::Field { shape: Shape::Map(_), .. } => true,
+            Typed::Custom(rules) => rules.get("properties").is_none(),
+            _ => false,
+        }
+    }
+
+    /// Whether an object of it may have a field.
+    fn knows(&self, name: &str) -> bool {
+        let of_struct = |kind: &Type| kind.field(name).is_some();
+        match *self {
+            Typed::Struct(kind) => of_struct(kind),
+            Typed::Field { shape: Shape::Object(id), .. } => of_struct(schema::builtin().get(*id)),
+            Typed::Custom(rules) => {
+                let is_open = rules.get("additionalProperties").is_some_and(|more| more != false)
+                    || rules["x-kubernetes-preserve-unknown-fields"] == true
+                    || rules.get("properties").is_none();
+                is_open || rules["properties"].get(name).is_some()
+            }
+            _ => true,
+        }
+    }
+
     fn item(&self) -> Typed<'a> {
         match *self {
             Typed::Field { shape: Shape::List(inner), .. } => {
@@ -158,6 +183,51 @@ pub(super) fn fields_of(value: &Value, typed: Typed<'_>) -> Set {
             Set { here: false, below: below.collect() }
         }
         _ => Set::leaf(),
+    }
+}
+
+/// The paths at which a configuration sets lists, maps or structs that cannot be set in part.
+pub(super) fn wholes(value: &Value, typed: Typed<'_>, path: &str, found: &mut Vec<String>) {
+    let is_whole = matches!(typed.division(value), Division::Whole);
+    match value {
+        Value::Object(map) => {
+            if is_whole {
+                found.push(path.to_owned());
+            }
+            for (name, inner) in map {
+                // Values of plain maps are not looked into.
+                if !matches!(typed.child(name), Typed::Unknown) && !typed.is_map() {
+                    wholes(inner, typed.child(name), &format!("{path}.{name}"), found);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if is_whole {
+                found.push(path.to_owned());
+            }
+            for (at, item) in items.iter().enumerate() {
+                wholes(item, typed.item(), &format!("{path}[{at}]"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A field that the type does not have, or a value of another type than the field's, if there is one.
+pub(super) fn mistyped(value: &Value, typed: Typed<'_>, path: &str) -> Option<String> {
+    match value {
+        Value::Object(map) => map.iter().find_map(|(name, inner)| {
+            let here = format!("{path}.{name}");
+            match typed.knows(name) {
+                true => mistyped(inner, typed.child(name), &here),
+                false => Some(format!("{here}: field not declared in schema")),
+            }
+        }),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .find_map(|(at, item)| mistyped(item, typed.item(), &format!("{path}[{at}]"))),
+        _ => None,
     }
 }
 

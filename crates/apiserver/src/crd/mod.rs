@@ -8,7 +8,7 @@ mod validate;
 
 use serde_json::{Value, json};
 
-use crate::life::{DeleteOptions, Ops};
+use crate::life::{DeleteOptions, Ops, at_once};
 use crate::meta;
 use crate::resource::Resource;
 use crate::server::Inner;
@@ -116,7 +116,7 @@ fn clean_up(server: &Inner, key: &Key, object: &Value) {
         for entry in server.store.all(&resource.shelf, None) {
             if !meta::is_deleting(&entry.value()) {
                 // Objects with finalizers stay; this is called again when they are gone.
-                let _ = ops.delete(&entry.key, &DeleteOptions::default());
+                let _ = at_once(ops.delete(&entry.key, &DeleteOptions::default()));
             }
         }
         if server.store.len(&resource.shelf) > 0 {
@@ -126,7 +126,7 @@ fn clean_up(server: &Inner, key: &Key, object: &Value) {
     if meta::finalizers(object).contains(&CLEANUP) {
         with_resource(server, |ops| {
             let target = crate::life::Target { repeatable: true, ..crate::life::Target::default() };
-            let _ = ops.update(key, target, |_, old| {
+            let change = |_: &mut Ops<'_>, old: Option<&Value>| {
                 let mut object = old.cloned().unwrap_or_default();
                 let kept = meta::finalizers(&object)
                     .into_iter()
@@ -135,7 +135,8 @@ fn clean_up(server: &Inner, key: &Key, object: &Value) {
                     .collect();
                 meta::set_finalizers(&mut object, kept);
                 Ok(object)
-            });
+            };
+            let _ = at_once(ops.update(key, target, change));
         });
     }
 }

@@ -159,14 +159,16 @@ fn storage_and_policy() -> Vec<Builtin> {
 #[rustfmt::skip]
 fn extensions() -> Vec<Builtin> {
     let admission = |plural, kind| cl("admissionregistration.k8s.io", "v1", plural, kind).categories(EXTENSIONS).generation();
-    let webhooks = || Simple::new(&print::WEBHOOKS).checks(validate::extension::webhooks).conditional().content(&["webhooks"]);
+    let webhooks = || Simple::new(&print::WEBHOOKS).checks(validate::webhooks::webhooks).conditional().content(&["webhooks"]);
     vec![
-        Builtin::new(admission("mutatingadmissionpolicies", "MutatingAdmissionPolicy"), Simple::new(&print::MUTATING_POLICY).conditional()),
-        Builtin::new(admission("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"), Simple::new(&print::POLICY_BINDING).conditional()),
+        Builtin::new(admission("mutatingadmissionpolicies", "MutatingAdmissionPolicy"), Simple::new(&print::MUTATING_POLICY).checks(validate::registration::mutating_policy).conditional()),
+        Builtin::new(admission("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
+            Simple::new(&print::POLICY_BINDING).checks(validate::registration::mutating_binding).conditional()),
         Builtin::new(admission("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"), webhooks()),
         Builtin::new(admission("validatingadmissionpolicies", "ValidatingAdmissionPolicy").with(&[Status]),
-            Simple::new(&print::VALIDATING_POLICY).checks(validate::extension::validating_policy).conditional().status_keeps_metadata()),
-        Builtin::new(admission("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"), Simple::new(&print::POLICY_BINDING).conditional()),
+            Simple::new(&print::VALIDATING_POLICY).checks(validate::registration::validating_policy).conditional().status_keeps_metadata()),
+        Builtin::new(admission("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
+            Simple::new(&print::POLICY_BINDING).checks(validate::registration::validating_binding).conditional()),
         Builtin::new(admission("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"), webhooks()),
         Builtin::new(cl("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition").short(&["crd", "crds"])
             .categories(EXTENSIONS).generation().with(&[Status]), extension::Definition),

@@ -18,14 +18,19 @@ const NAME_ATTEMPTS: usize = 8;
 
 impl Ops<'_> {
     /// Creates an object that `decode` has read.
-    pub fn create(&mut self, namespace: &str, mut object: Value) -> Result<Arc<Entry>, ApiError> {
+    pub async fn create(&mut self, namespace: &str, mut object: Value) -> Result<Arc<Entry>, ApiError> {
         self.check_namespace(namespace, &mut object)?;
+        if !meta::text(&object, "resourceVersion").is_empty() {
+            return Err(ApiError::unexplained("resourceVersion should not be set on objects to be created"));
+        }
+        remove_server_fields(&mut object);
+        admission::mutate(self, Operation::Create, None, &mut object, None).await?;
         let generated =
             meta::text(&object, "name").is_empty() && !meta::text(&object, "generateName").is_empty();
         let attempts = if generated { NAME_ATTEMPTS } else { 1 };
         let mut last = None;
         for _ in 0..attempts {
-            match self.create_once(namespace, object.clone(), generated) {
+            match self.create_once(namespace, object.clone(), generated).await {
                 Err(error) if generated && error.reason == "AlreadyExists" => last = Some(error),
                 done => return done,
             }
@@ -46,17 +51,13 @@ impl Ops<'_> {
         Ok(())
     }
 
-    fn create_once(
+    async fn create_once(
         &mut self,
         namespace: &str,
         mut object: Value,
         generated: bool,
     ) -> Result<Arc<Entry>, ApiError> {
         let resource = Arc::clone(self.resource);
-        if !meta::text(&object, "resourceVersion").is_empty() {
-            return Err(ApiError::unexplained("resourceVersion should not be set on objects to be created"));
-        }
-        admission::mutate(self, Operation::Create, None, &mut object, None)?;
         self.fill_metadata(&mut object, generated);
         self.prepare_create(&mut object);
         self.reshape(&mut object);
@@ -66,12 +67,12 @@ impl Ops<'_> {
         if let Some(custom) = &resource.custom {
             let findings = custom.validate(&object, None);
             causes.extend(findings.causes);
-            self.warnings.extend(findings.warnings);
+            self.notes.warn(findings.warnings);
         }
         causes.extend(resource.strategy.validate_create(&object));
         self.refuse_if(&name, &causes)?;
-        self.warnings.extend(resource.strategy.warnings(&object));
-        admission::validate(self, Operation::Create, None, Some(&object), None)?;
+        self.notes.warn(resource.strategy.warnings(&object));
+        admission::validate(self, Operation::Create, None, Some(&object), None).await?;
 
         let claim = self.server.claim_addresses(self, None, &mut object)?;
         crate::apply::track_update(self, None, &mut object, None);
@@ -98,10 +99,8 @@ impl Ops<'_> {
             meta::of(object).insert("name".to_owned(), json!(name));
         }
         drop(rng);
+        remove_server_fields(object);
         let fields = meta::of(object);
-        for server_owned in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
-            fields.remove(server_owned);
-        }
         fields.insert("uid".to_owned(), json!(uid));
         let created = self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         fields.insert("creationTimestamp".to_owned(), json!(created));
@@ -121,5 +120,21 @@ impl Ops<'_> {
             self.reshape(object);
         }
         resource.strategy.prepare_create(&self.cx(), object);
+    }
+}
+
+/// Removes what only the server may set.
+fn remove_server_fields(object: &mut Value) {
+    const FIELDS: [&str; 6] = [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "generation",
+    ];
+    let fields = meta::of(object);
+    for field in FIELDS {
+        fields.remove(field);
     }
 }

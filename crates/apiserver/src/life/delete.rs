@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::Ops;
-use crate::admission::{self, Operation};
+use crate::admission;
 use crate::error::ApiError;
 use crate::invalid::Cause;
 use crate::meta;
@@ -93,14 +93,14 @@ pub struct Deleted {
 
 impl Ops<'_> {
     /// Deletes an object, or marks it.
-    pub fn delete(&mut self, key: &Key, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+    pub async fn delete(&mut self, key: &Key, options: &DeleteOptions) -> Result<Deleted, ApiError> {
         let mut checked = false;
         loop {
             let entry = self.get(key)?;
             let old = entry.value();
             self.check_preconditions(key, &entry, &old, options)?;
             if !checked {
-                admission::validate(self, Operation::Delete, None, None, Some(&old))?;
+                admission::delete(self, &old).await?;
                 checked = true;
             }
             let mut new = old.clone();

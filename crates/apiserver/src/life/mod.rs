@@ -3,9 +3,11 @@
 
 mod create;
 mod delete;
+mod notes;
 mod update;
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -22,6 +24,7 @@ use crate::store::{Entry, Facets, Happened, Key, Refused, Write};
 pub(crate) const SERVER_MANAGER: &str = "kube-apiserver";
 
 pub(crate) use delete::{DeleteOptions, Deleted};
+pub(crate) use notes::Notes;
 pub(crate) use update::{Target, Updated};
 
 /// How unknown fields in a request body are treated.
@@ -47,8 +50,11 @@ pub struct Ops<'a> {
     pub field_validation: FieldValidation,
     /// Keys that the request body gives more than once.
     pub repeated: Vec<String>,
-    /// Texts for `Warning` headers.
-    pub warnings: Vec<String>,
+    /// What the request leaves behind besides its answer.
+    pub notes: Arc<Notes>,
+    /// The options of the request as policies and webhooks see them; `None` for the server's own writes, which they do
+    /// not see.
+    pub review: Option<Value>,
     /// The last version written, which must be durable before the answer is sent.
     pub written: u64,
     /// A server-side apply is under way, which keeps `managedFields` itself.
@@ -67,7 +73,8 @@ impl<'a> Ops<'a> {
             manager: SERVER_MANAGER,
             field_validation: FieldValidation::Ignore,
             repeated: Vec::new(),
-            warnings: Vec::new(),
+            notes: Arc::default(),
+            review: None,
             written: 0,
             applying: false,
         }
@@ -84,7 +91,8 @@ impl<'a> Ops<'a> {
             manager: self.manager,
             field_validation: FieldValidation::Ignore,
             repeated: Vec::new(),
-            warnings: Vec::new(),
+            notes: Arc::default(),
+            review: None,
             written: 0,
             applying: false,
         }
@@ -161,7 +169,7 @@ impl<'a> Ops<'a> {
         }
         match self.field_validation {
             FieldValidation::Ignore => {}
-            FieldValidation::Warn => self.warnings.extend(texts),
+            FieldValidation::Warn => self.notes.warn(texts),
             FieldValidation::Strict => {
                 let (kind, version) = (&self.resource.kind, &self.resource.version);
                 return Err(ApiError::bad_request(format!(
@@ -236,7 +244,17 @@ impl<'a> Ops<'a> {
     }
 }
 
-/// The default of a rolling update's `maxUnavailable`, where that field is enabled.
+/// Completes one of the server's own writes. They wait for nothing, since neither policies nor webhooks see them.
+pub(crate) fn at_once<T>(write: impl Future<Output = T>) -> T {
+    let mut write = std::pin::pin!(write);
+    let mut cx = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(outcome) = write.as_mut().poll(&mut cx) {
+            return outcome;
+        }
+    }
+}
+
 /// Removes the PodGroup from a pod or from a template of pods, as a server without the gate does.
 fn drop_scheduling_groups(object: &mut Value) {
     for path in ["/spec", "/spec/template/spec", "/spec/jobTemplate/spec/template/spec", "/template/spec"] {
@@ -246,6 +264,7 @@ fn drop_scheduling_groups(object: &mut Value) {
     }
 }
 
+/// The default of a rolling update's `maxUnavailable`, where that field is enabled.
 fn default_max_unavailable(set: &mut Value) {
     let update = &mut set["spec"]["updateStrategy"]["rollingUpdate"];
     if update.is_object() && update.get("maxUnavailable").is_none() {

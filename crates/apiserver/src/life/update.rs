@@ -36,11 +36,11 @@ const ATTEMPTS: usize = 5;
 impl Ops<'_> {
     /// Changes an object. `change` gets the current state (`None` when it does not exist and may be created) and returns the
     /// wanted one, in storage form.
-    pub fn update(
+    pub async fn update(
         &mut self,
         key: &Key,
         target: Target,
-        mut change: impl FnMut(&mut Self, Option<&Value>) -> Result<Value, ApiError>,
+        mut change: impl FnMut(&mut Self, Option<&Value>) -> Result<Value, ApiError> + Send,
     ) -> Result<Updated, ApiError> {
         let shelf = self.resource.shelf.clone();
         let mut attempt = 0;
@@ -50,12 +50,12 @@ impl Ops<'_> {
                 if !target.create_missing {
                     return Err(ApiError::not_found(self.resource.named(&key.name)));
                 }
-                return self.create_missing(key, &mut change);
+                return self.create_missing(key, &mut change).await;
             };
             let old = entry.value();
             let new = change(self, Some(&old))?;
             let conditional = !meta::text(&new, "resourceVersion").is_empty();
-            match self.update_once(key, target, &entry, &old, new)? {
+            match self.update_once(key, target, &entry, &old, new).await? {
                 Ok(entry) => return Ok(Updated { entry, created: false }),
                 Err(_) if conditional && !target.repeatable => {
                     return Err(ApiError::modified(self.resource.named(&key.name)));
@@ -68,10 +68,10 @@ impl Ops<'_> {
         }
     }
 
-    fn create_missing(
+    async fn create_missing(
         &mut self,
         key: &Key,
-        change: &mut impl FnMut(&mut Self, Option<&Value>) -> Result<Value, ApiError>,
+        change: &mut (impl FnMut(&mut Self, Option<&Value>) -> Result<Value, ApiError> + Send),
     ) -> Result<Updated, ApiError> {
         let mut new = change(self, None)?;
         if !meta::text(&new, "uid").is_empty() {
@@ -80,12 +80,12 @@ impl Ops<'_> {
             return Err(ApiError::conflict(self.resource.named(&key.name), &why));
         }
         meta::of(&mut new).remove("resourceVersion");
-        let entry = self.create(&key.namespace, new)?;
+        let entry = self.create(&key.namespace, new).await?;
         Ok(Updated { entry, created: true })
     }
 
     /// One attempt; the inner error is a conflict.
-    fn update_once(
+    async fn update_once(
         &mut self,
         key: &Key,
         target: Target,
@@ -95,11 +95,12 @@ impl Ops<'_> {
     ) -> Result<Result<Arc<Entry>, Refused>, ApiError> {
         self.check_identity(key, target, entry, old, &new)?;
         self.restore(target.sub, &mut new, old);
-        admission::mutate(self, Operation::Update, target.sub, &mut new, Some(old))?;
+        admission::mutate(self, Operation::Update, target.sub, &mut new, Some(old)).await?;
+        self.restore(target.sub, &mut new, old);
         self.prepare_update(target.sub, &mut new, old);
         self.reshape(&mut new);
         self.validate_update(target.sub, &new, old)?;
-        admission::validate(self, Operation::Update, target.sub, Some(&new), Some(old))?;
+        admission::validate(self, Operation::Update, target.sub, Some(&new), Some(old)).await?;
         let claim = self.server.claim_addresses(self, Some(old), &mut new)?;
         crate::apply::track_update(self, target.sub, &mut new, Some(old));
         meta::of(&mut new).insert("resourceVersion".to_owned(), json!(entry.version.to_string()));
@@ -236,7 +237,7 @@ impl Ops<'_> {
         if let Some(custom) = &resource.custom {
             let findings = custom.validate(new, Some(old));
             causes.extend(findings.causes);
-            self.warnings.extend(findings.warnings);
+            self.notes.warn(findings.warnings);
         }
         causes.extend(match sub {
             Some(sub) => resource.strategy.validate_subresource_update(sub, new, old),
@@ -244,7 +245,7 @@ impl Ops<'_> {
         });
         self.refuse_if(meta::text(old, "name"), &causes)?;
         if sub.is_none() {
-            self.warnings.extend(resource.strategy.warnings(new));
+            self.notes.warn(resource.strategy.warnings(new));
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ pub(crate) fn json_patch(object: &mut Value, patch: &Value) -> Result<(), ApiErr
         .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
     json_patch::patch(object, &patch).map_err(|error| ApiError {
         code: 422,
-        reason: "Invalid",
+        reason: "Invalid".into(),
         message: format!("the server rejected our request due to an error in our request: {error}"),
         details: Some(serde_json::json!({})),
     })

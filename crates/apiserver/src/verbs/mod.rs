@@ -10,6 +10,8 @@ mod subresource;
 mod watch;
 mod write;
 
+pub(crate) use subresource::{scale_of, scaled};
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,7 +27,7 @@ use crate::http::respond::{self, Body};
 use crate::http::websocket::Handshake;
 use crate::http::{body, negotiate};
 use crate::invalid::Cause;
-use crate::life::{FieldValidation, Ops};
+use crate::life::{FieldValidation, Notes, Ops};
 use crate::registry::{Subresource, User, Verbs};
 use crate::resource::Resource;
 use crate::selector::{FieldSelector, LabelSelector, Offered};
@@ -43,6 +45,7 @@ pub(crate) struct Call<'a> {
     pub(crate) accept: Accept,
     pub(crate) media: &'a str,
     pub(crate) user_agent: &'a str,
+    pub(crate) notes: Arc<Notes>,
     pub(crate) websocket: Option<Handshake>,
     pub(crate) body: Bytes,
 }
@@ -73,7 +76,7 @@ async fn answer(call: &Call<'_>) -> Result<Answer, ApiError> {
         if !call.allows_verb() {
             return Err(ApiError::method_not_allowed());
         }
-        if let Some(answer) = crate::reviews::answer(call)? {
+        if let Some(answer) = crate::reviews::answer(call).await? {
             return Ok(answer);
         }
         if let Some(answer) = crate::usage::answer(call)? {
@@ -83,15 +86,15 @@ async fn answer(call: &Call<'_>) -> Result<Answer, ApiError> {
             "get" => read::get(call),
             "list" => list::list(call).await,
             "watch" => watch::watch(call).await,
-            "create" => write::create(call),
-            "update" => write::update(call, None),
-            "patch" => patch::patch(call, None),
-            "delete" => write::delete(call),
-            "deletecollection" => collection::delete(call),
+            "create" => write::create(call).await,
+            "update" => write::update(call, None).await,
+            "patch" => patch::patch(call, None).await,
+            "delete" => write::delete(call).await,
+            "deletecollection" => collection::delete(call).await,
             _ => Err(ApiError::method_not_allowed()),
         };
     }
-    subresource::dispatch(call)
+    subresource::dispatch(call).await
 }
 
 impl Call<'_> {
@@ -157,10 +160,25 @@ impl Call<'_> {
             }),
             field_validation,
             repeated: Vec::new(),
-            warnings: Vec::new(),
+            notes: Arc::clone(&self.notes),
+            review: Some(self.review(dry_run)),
             written: 0,
             applying: false,
         })
+    }
+
+    /// The options of a write as policies and webhooks see them. Its kind depends on the operation, which is not known yet.
+    fn review(&self, dry_run: bool) -> Value {
+        let mut options = serde_json::Map::new();
+        for name in ["fieldManager", "fieldValidation"] {
+            if let Some(value) = self.query.get(name) {
+                options.insert(name.to_owned(), Value::from(value));
+            }
+        }
+        if dry_run {
+            options.insert("dryRun".to_owned(), serde_json::json!(["All"]));
+        }
+        Value::Object(options)
     }
 
     pub(crate) fn json_body(&self, kind: &str) -> Result<Value, ApiError> {
@@ -201,9 +219,8 @@ impl Call<'_> {
         respond::value(code, value, Accept { view: negotiate::View::Whole, ..self.accept })
     }
 
-    /// Ends a write: warnings become headers.
-    pub(crate) fn done(&self, mut response: Response<Body>, ops: &Ops<'_>) -> Answer {
-        respond::warn(&mut response, &ops.warnings);
+    /// Ends a write.
+    pub(crate) fn done(&self, response: Response<Body>, ops: &Ops<'_>) -> Answer {
         Answer { response, written: ops.written }
     }
 }

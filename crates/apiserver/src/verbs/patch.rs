@@ -68,7 +68,7 @@ impl Change {
     }
 }
 
-pub(super) fn patch(call: &Call<'_>, sub: Option<Subresource>) -> Result<Answer, ApiError> {
+pub(super) async fn patch(call: &Call<'_>, sub: Option<Subresource>) -> Result<Answer, ApiError> {
     let change = Change::read(call)?;
     let mut ops = call.ops()?;
     let key = call.key();
@@ -78,12 +78,12 @@ pub(super) fn patch(call: &Call<'_>, sub: Option<Subresource>) -> Result<Answer,
             return Err(crate::apply::manager_required());
         };
         let apply = crate::apply::Apply { manager, force, sub };
-        let updated = apply.run(&mut ops, &key, config)?;
+        let updated = apply.run(&mut ops, &key, config).await?;
         let code = if updated.created { 201 } else { 200 };
         return Ok(call.done(call.entry(code, &updated.entry), &ops));
     }
     let target = Target { sub, repeatable: true, ..Target::default() };
-    let updated = ops.update(&key, target, |ops, old| patched(ops, &change, old))?;
+    let updated = ops.update(&key, target, |ops, old| patched(ops, &change, old)).await?;
     Ok(call.done(call.entry(200, &updated.entry), &ops))
 }
 

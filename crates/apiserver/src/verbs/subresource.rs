@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 
 use super::patch::Change;
 use super::{Answer, Call, logs, patch, read, subresource_of, write};
+use crate::admission::{self, Operation};
 use crate::error::{ApiError, Named};
 use crate::http::respond;
 use crate::http::websocket::Channel;
 use crate::invalid::Cause;
-use crate::life::Target;
+use crate::life::{Ops, Target};
 use crate::meta;
 use crate::options::InPod;
 use crate::registry::{ScalePaths, Subresource};
@@ -29,16 +30,16 @@ fn unknown(call: &Call<'_>) -> ApiError {
     }
 }
 
-pub(super) fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
+pub(super) async fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
     let sub = subresource_of(&call.resource, &call.info.subresource).ok_or_else(|| unknown(call))?;
     match (sub, call.info.verb) {
-        (Subresource::Eviction, "create") => crate::pods::evict(call),
-        (Subresource::Binding, "create") => crate::pods::bind(call),
-        (Subresource::Token, "create") => crate::tokens::create(call),
+        (Subresource::Eviction, "create") => crate::pods::evict(call).await,
+        (Subresource::Binding, "create") => crate::pods::bind(call).await,
+        (Subresource::Token, "create") => crate::tokens::create(call).await,
         (Subresource::Scale, "get") => scale(call),
-        (Subresource::Scale, "update") => update_scale(call),
-        (Subresource::Scale, "patch") => patch_scale(call),
-        (Subresource::Finalize, "update") => write::update(call, Some(sub)),
+        (Subresource::Scale, "update") => update_scale(call).await,
+        (Subresource::Scale, "patch") => patch_scale(call).await,
+        (Subresource::Finalize, "update") => write::update(call, Some(sub)).await,
         (
             Subresource::Status
             | Subresource::Approval
@@ -47,12 +48,12 @@ pub(super) fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
             verb,
         ) => match verb {
             "get" => read::get(call),
-            "update" => write::update(call, Some(sub)),
-            "patch" => patch::patch(call, Some(sub)),
+            "update" => write::update(call, Some(sub)).await,
+            "patch" => patch::patch(call, Some(sub)).await,
             _ => Err(ApiError::method_not_allowed()),
         },
         (Subresource::Log, "get") => logs(call),
-        (Subresource::Exec | Subresource::Attach, "get" | "create") => remote_command(call, sub),
+        (Subresource::Exec | Subresource::Attach, "get" | "create") => remote_command(call, sub).await,
         (Subresource::PortForward | Subresource::Proxy, _) => no_runtime(call, sub.segment()),
         _ => Err(ApiError::method_not_allowed()),
     }
@@ -73,12 +74,14 @@ fn in_pod<'a>(call: &'a Call<'_>, key: &'a Key) -> InPod<'a> {
 
 /// Runs a command in a container, by the stand-in for the kubelets. It has no input and returns all output at once, so there
 /// is nothing to stream.
-fn remote_command(call: &Call<'_>, sub: Subresource) -> Result<Answer, ApiError> {
+async fn remote_command(call: &Call<'_>, sub: Subresource) -> Result<Answer, ApiError> {
     let (Some(kubelet), Some(websocket)) = (&call.server.options.kubelet, &call.websocket) else {
         return no_runtime(call, sub.segment());
     };
     let key = call.key();
-    call.ops()?.get(&key)?;
+    let mut ops = call.ops()?;
+    ops.get(&key)?;
+    admission::pass(&mut ops, (Operation::Connect, Some(sub)), &key, &mut connection(call, sub)).await?;
     let command: Vec<&str> = match sub {
         Subresource::Exec => call.query.all("command").collect(),
         _ => Vec::new(),
@@ -91,6 +94,23 @@ fn remote_command(call: &Call<'_>, sub: Subresource) -> Result<Answer, ApiError>
     let said = [(Channel::Stdout, ran.stdout), (Channel::Stderr, ran.stderr), (Channel::Error, status)];
     let said = said.into_iter().filter(|(_, text)| !text.is_empty()).collect();
     Ok(websocket.clone().say(said).into())
+}
+
+/// The options of a connection to a container, as policies and webhooks see them.
+fn connection(call: &Call<'_>, sub: Subresource) -> Value {
+    let mut options = json!({});
+    for stream in ["stdin", "stdout", "stderr", "tty"] {
+        if call.query.flag(stream) == Some(true) {
+            options[stream] = json!(true);
+        }
+    }
+    if let Some(container) = call.query.get("container") {
+        options["container"] = json!(container);
+    }
+    if sub == Subresource::Exec {
+        options["command"] = call.query.all("command").collect();
+    }
+    options
 }
 
 /// How a command ended, in the words that clients look for.
@@ -123,7 +143,7 @@ fn paths(resource: &Resource) -> ScalePaths<'_> {
 }
 
 /// The Scale of an object.
-fn scale_of(resource: &Resource, object: &Value) -> Value {
+pub(crate) fn scale_of(resource: &Resource, object: &Value) -> Value {
     let paths = paths(resource);
     let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
     let mut spec = json!({});
@@ -178,25 +198,25 @@ fn scale(call: &Call<'_>) -> Result<Answer, ApiError> {
     Ok(call.value(200, &scale_of(&call.resource, &entry.value())).into())
 }
 
-fn update_scale(call: &Call<'_>) -> Result<Answer, ApiError> {
+async fn update_scale(call: &Call<'_>) -> Result<Answer, ApiError> {
     let wanted = call.json_body("Scale")?;
-    change_scale(call, |_| Ok(wanted.clone()))
+    change_scale(call, |_| Ok(wanted.clone())).await
 }
 
-fn patch_scale(call: &Call<'_>) -> Result<Answer, ApiError> {
+async fn patch_scale(call: &Call<'_>) -> Result<Answer, ApiError> {
     let change = Change::read(call)?;
     let kind = crate::kinds::schema::builtin().kind("autoscaling/v1", "Scale");
-    change_scale(call, |current| change.on(current, kind))
+    change_scale(call, |current| change.on(current, kind)).await
 }
 
-fn change_scale(
+async fn change_scale(
     call: &Call<'_>,
-    mut change: impl FnMut(Value) -> Result<Value, ApiError>,
+    mut change: impl FnMut(Value) -> Result<Value, ApiError> + Send,
 ) -> Result<Answer, ApiError> {
     let mut ops = call.ops()?;
     let target = Target { sub: Some(Subresource::Scale), repeatable: true, ..Target::default() };
     let resource = &call.resource;
-    let updated = ops.update(&call.key(), target, |_, old| {
+    let change = |_: &mut Ops<'_>, old: Option<&Value>| {
         let mut object = old.cloned().unwrap_or_default();
         let wanted = change(scale_of(resource, &object))?;
         let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
@@ -221,9 +241,18 @@ fn change_scale(
         }
         set_pointer(&mut object, paths(resource).spec, json!(replicas));
         Ok(object)
-    })?;
+    };
+    let updated = ops.update(&call.key(), target, change).await?;
     let scale = scale_of(resource, &updated.entry.value());
     Ok(call.done(call.value(200, &scale), &ops))
+}
+
+/// An object with the number of replicas of a Scale.
+pub(crate) fn scaled(resource: &Resource, object: &Value, scale: &Value) -> Value {
+    let mut object = object.clone();
+    let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+    set_pointer(&mut object, paths(resource).spec, json!(replicas));
+    object
 }
 
 fn set_pointer(object: &mut Value, pointer: &str, value: Value) {

@@ -176,6 +176,7 @@ impl Scope {
             accept: self.accept,
             media: "",
             user_agent: "",
+            notes: Arc::default(),
             websocket: None,
             body: Bytes::new(),
         }

@@ -8,17 +8,17 @@ use crate::life::{DeleteOptions, Deleted, Target};
 use crate::meta;
 use crate::registry::Subresource;
 
-pub(super) fn create(call: &Call<'_>) -> Result<Answer, ApiError> {
+pub(super) async fn create(call: &Call<'_>) -> Result<Answer, ApiError> {
     let mut ops = call.ops()?;
     let object = call.object(&mut ops)?;
     if call.resource.namespaced && call.info.namespace.is_none() {
         return Err(ApiError::method_not_allowed());
     }
-    let entry = ops.create(call.namespace(), object)?;
+    let entry = ops.create(call.namespace(), object).await?;
     Ok(call.done(call.entry(201, &entry), &ops))
 }
 
-pub(super) fn update(call: &Call<'_>, sub: Option<Subresource>) -> Result<Answer, ApiError> {
+pub(super) async fn update(call: &Call<'_>, sub: Option<Subresource>) -> Result<Answer, ApiError> {
     let mut ops = call.ops()?;
     let object = call.object(&mut ops)?;
     let key = call.key();
@@ -31,17 +31,18 @@ pub(super) fn update(call: &Call<'_>, sub: Option<Subresource>) -> Result<Answer
     }
     let create_missing = sub.is_none() && call.resource.strategy.allow_create_on_update();
     let target = Target { sub, create_missing, ..Target::default() };
-    let updated = ops.update(&key, target, |_, _| Ok(object.clone()))?;
+    let updated = ops.update(&key, target, |_, _| Ok(object.clone())).await?;
     let code = if updated.created { 201 } else { 200 };
     Ok(call.done(call.entry(code, &updated.entry), &ops))
 }
 
-pub(super) fn delete(call: &Call<'_>) -> Result<Answer, ApiError> {
+pub(super) async fn delete(call: &Call<'_>) -> Result<Answer, ApiError> {
     let options = delete_options(call)?;
     let mut ops = call.ops()?;
     ops.dry_run |= body_dry_run(call);
+    ops.review = Some(delete_review(call));
     let key = call.key();
-    let deleted = ops.delete(&key, &options)?;
+    let deleted = ops.delete(&key, &options).await?;
     let code = if !deleted.gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
     let response = match deleted {
         Deleted { entry, gone } if !gone || returns_object(call) => call.entry(code, &entry),
@@ -70,6 +71,29 @@ pub(super) fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, ApiError>
         options["orphanDependents"] = json!(orphan);
     }
     DeleteOptions::read(&options)
+}
+
+/// The options of a delete request as policies and webhooks see them.
+pub(super) fn delete_review(call: &Call<'_>) -> Value {
+    let body =
+        if call.body.is_empty() { Value::Null } else { call.json_body("DeleteOptions").unwrap_or_default() };
+    let mut options = body.as_object().cloned().unwrap_or_default();
+    if options.is_empty() {
+        let query = call.query;
+        if let Ok(Some(grace)) = query.number("gracePeriodSeconds") {
+            options.insert("gracePeriodSeconds".to_owned(), json!(grace));
+        }
+        if let Some(policy) = query.get("propagationPolicy") {
+            options.insert("propagationPolicy".to_owned(), json!(policy));
+        }
+        if let Some(orphan) = query.flag("orphanDependents") {
+            options.insert("orphanDependents".to_owned(), json!(orphan));
+        }
+        if query.get("dryRun").is_some() {
+            options.insert("dryRun".to_owned(), json!(["All"]));
+        }
+    }
+    Value::Object(options)
 }
 
 /// A delete request may also ask for a dry run in its body.

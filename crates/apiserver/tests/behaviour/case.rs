@@ -7,9 +7,10 @@
 //! ```
 //!
 //! PATCH is followed by `json`, `merge`, `strategic` or `apply`; `as TOKEN` and `accept TYPE` may follow the path.
-//! `SOON` before a request repeats it until its status is the expected one: the real server's admission learns of
-//! objects through its own watches, shortly after the response.
-//! `WATCH path` collects the lines of a one-second watch into a list. `$NS` is the case's namespace, `$1`, `$2`, …
+//! `SOON` before a request repeats it until its status is the expected one, and `UNTIL` until its whole answer is: the real
+//! server's admission learns of objects through its own watches, shortly after the response.
+//! `WATCH path` collects the lines of a one-second watch into a list. `$NS` is the case's namespace.
+//! `$HOOK` and `$CA` are the webhook server of `hooks.rs` and its authority. `$1`, `$2`, …
 //! are uid and resourceVersion of earlier answers (`$1.uid`, `$1.rv`, `$1.token`).
 //! In an expectation, objects may have more fields, lists must have as many items; `"<any>"` is anything that is
 //! there, `"<absent>"` must not be there, `"~text"` contains a text.
@@ -21,6 +22,7 @@ use http::Request;
 use serde_json::{Value, json};
 
 use crate::backend::{Answer, Backend};
+use crate::hooks::Hooks;
 
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -56,7 +58,12 @@ pub(crate) fn parse(file: &str, text: &str) -> Vec<Case> {
 
 impl Case {
     /// Runs the case; gives the number of checks and what differed.
-    pub(crate) async fn run(&self, backend: &Backend, namespace: &str) -> (usize, Vec<String>) {
+    pub(crate) async fn run(
+        &self,
+        backend: &Backend,
+        namespace: &str,
+        hooks: &Hooks,
+    ) -> (usize, Vec<String>) {
         let object = json!({"metadata": {"name": namespace}});
         let made = Request::post("/api/v1/namespaces")
             .header("authorization", "Bearer admin-token")
@@ -67,12 +74,16 @@ impl Case {
         let mut answers: Vec<Value> = Vec::new();
         let (mut checks, mut faults) = (0, Vec::new());
         for step in &self.steps {
-            let fill = |text: &str| substitute(text, namespace, &answers);
+            let fill = |text: &str| {
+                let text = text.replace("$HOOK", &hooks.url).replace("$CA", &hooks.ca);
+                substitute(&text, namespace, &answers)
+            };
             let expect = fill(&step.expect);
             let (code, wanted) = expect.split_once(' ').unwrap_or((&expect, ""));
-            let answer = match step.line.strip_prefix("SOON ") {
-                Some(line) => soon(backend, &fill(line), code).await,
-                None => backend.send(request(&fill(&step.line))).await,
+            let answer = match step.line.split_once(' ') {
+                Some(("SOON", line)) => soon(backend, &fill(line), code, "").await,
+                Some(("UNTIL", line)) => soon(backend, &fill(line), code, wanted).await,
+                _ => backend.send(request(&fill(&step.line))).await,
             };
             let body = read(&answer.body, step.line.starts_with("WATCH") && answer.code == 200);
             if !code.is_empty() {
@@ -103,11 +114,19 @@ impl Case {
     }
 }
 
-/// The answer with the wanted status, or the last one of about ten seconds.
-async fn soon(backend: &Backend, line: &str, code: &str) -> Answer {
+/// The answer with the wanted status and, if it is given, the wanted body; or the last one of about ten seconds.
+async fn soon(backend: &Backend, line: &str, code: &str, wanted: &str) -> Answer {
+    let wanted: Value = serde_json::from_str(wanted).unwrap_or_default();
+    let is_it = |answer: &Answer| {
+        let mut found = Vec::new();
+        if !wanted.is_null() {
+            contains(&read(&answer.body, false), &wanted, "", &mut found);
+        }
+        answer.code.to_string() == code && found.is_empty()
+    };
     let mut answer = backend.send(request(line)).await;
     for _ in 0..100 {
-        if answer.code.to_string() == code {
+        if is_it(&answer) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -5,6 +5,7 @@
 
 mod backend;
 mod case;
+mod hooks;
 mod kubectl;
 mod real;
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use backend::Backend;
 
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 14] = [
     ("objects", include_str!("cases/objects.txt")),
     ("patches", include_str!("cases/patches.txt")),
     ("deletion", include_str!("cases/deletion.txt")),
@@ -24,11 +25,15 @@ const FILES: [(&str, &str); 11] = [
     ("certificates", include_str!("cases/certificates.txt")),
     ("paths", include_str!("cases/paths.txt")),
     ("rules", include_str!("cases/rules.txt")),
+    ("policies", include_str!("cases/policies.txt")),
+    ("mutations", include_str!("cases/mutations.txt")),
+    ("webhooks", include_str!("cases/webhooks.txt")),
 ];
 
 /// Runs every case, each in a namespace of its own, and reports all that differ.
 async fn run_all(backend: Backend) {
     let backend = Arc::new(backend);
+    let hooks = hooks::start().await;
     let only = std::env::var("BEHAVIOUR").unwrap_or_default();
     let mut running = tokio::task::JoinSet::new();
     let mut number = 0;
@@ -39,7 +44,8 @@ async fn run_all(backend: Backend) {
             }
             number += 1;
             let backend = Arc::clone(&backend);
-            running.spawn(async move { case.run(&backend, &format!("case-{number}")).await });
+            let hooks = hooks.clone();
+            running.spawn(async move { case.run(&backend, &format!("case-{number}"), &hooks).await });
         }
     }
     let mut checks = 0;

@@ -35,6 +35,9 @@ pub(super) fn operation(name: &str) -> Option<Function> {
         "split" => split,
         "substring" => substring,
         "join" => join,
+        "jsonpatch.escapeKey" => {
+            |args| Ok(Value::string(text_of(args.first())?.replace('~', "~0").replace('/', "~1")))
+        }
         "strings.quote" => |args| Ok(Value::string(quote(text_of(args.first())?))),
         "format" => |args| match args {
             [Value::String(text), Value::List(values)] => {

@@ -213,7 +213,7 @@ fn nested(value: &Value<'_>) -> Result<String, String> {
             let shown: Vec<String> = shown.into_iter().map(|(key, value)| format!("{key}:{value}")).collect();
             format!("{{{}}}", shown.join(", "))
         }
-        Value::Optional(_) | Value::Opaque(_) | Value::Members(_) => {
+        Value::Optional(_) | Value::Opaque(_) | Value::Message(_) | Value::Members(_) => {
             return Err(format!("no formatting function for {}", value.type_name()));
         }
         other => plain(other)?,

@@ -256,6 +256,7 @@ pub(super) const FUNCTIONS: &[(&str, &[&str])] = &[
     ("split", &["string.(string) -> list(string)", "string.(string, int) -> list(string)"]),
     ("startsWith", &["string.(string) -> bool"]),
     ("strings.quote", &["(string) -> string"]),
+    ("jsonpatch.escapeKey", &["(string) -> string"]),
     ("substring", &["string.(int) -> string", "string.(int, int) -> string"]),
     ("trim", &["string.() -> string"]),
     ("upperAscii", &["string.() -> string"]),

@@ -90,7 +90,7 @@ fn check_template(ops: &mut Ops<'_>, object: &Value, path: &str) {
 fn warn(ops: &mut Ops<'_>, pod: &Pod<'_>, standard: Standard) {
     let found = violations(pod, standard);
     if !found.is_empty() {
-        ops.warnings.push(format!("would violate PodSecurity \"{standard}\": {}", details(&found)));
+        ops.notes.warn([format!("would violate PodSecurity \"{standard}\": {}", details(&found))]);
     }
 }
 
@@ -127,7 +127,7 @@ fn check_namespace(ops: &mut Ops<'_>, new: &Value, old: Option<&Value>) -> Resul
     let relaxed = enforce.version == before.enforce.version && enforce.level <= before.enforce.level;
     if old.is_some() && enforce != before.enforce && enforce.level != Level::Privileged && !relaxed {
         let warnings = existing(ops, name, enforce);
-        ops.warnings.extend(warnings);
+        ops.notes.warn(warnings);
     }
     Ok(())
 }

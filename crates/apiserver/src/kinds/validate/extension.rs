@@ -1,8 +1,8 @@
-//! Custom resource definitions, API services and admission configuration.
+//! Custom resource definitions and API services.
 
 use serde_json::{Value, json};
 
-use super::{At, Faults, go_struct, names, quoting};
+use super::{At, go_struct, names, quoting};
 use crate::invalid::{Cause, Fault};
 use crate::kinds::json::Json;
 
@@ -110,67 +110,5 @@ pub(in crate::kinds) fn api_service(object: &Value, _: Option<&Value>) -> Vec<Ca
             faults.push(Cause::invalid(spec.path(field), number, &detail));
         }
     }
-    faults
-}
-
-pub(in crate::kinds) fn webhooks(object: &Value, _: Option<&Value>) -> Vec<Cause> {
-    let mut faults = Vec::new();
-    for webhook in At::root(object).items("webhooks") {
-        webhook_faults(&mut faults, &webhook);
-    }
-    faults
-}
-
-fn webhook_faults(faults: &mut Faults, webhook: &At<'_>) {
-    let name = webhook.text("name");
-    webhook.must_be(faults, "name", names::subdomain);
-    if name.split('.').count() < 3 {
-        let detail = "should be a domain with at least three segments separated by dots";
-        faults.push(Cause::invalid(webhook.path("name"), name, detail));
-    }
-    let known = ["v1", "v1beta1"];
-    let versions = webhook.value.items("admissionReviewVersions");
-    if versions.is_empty() {
-        let detail = "must specify one of v1, v1beta1";
-        faults.push(Cause::required(webhook.path("admissionReviewVersions"), detail));
-    } else if !versions.iter().any(|version| known.contains(&version.as_str().unwrap_or(""))) {
-        let detail = "must include at least one of v1, v1beta1";
-        faults.push(webhook.child("admissionReviewVersions").invalid(detail));
-    }
-    webhook.one_of(faults, "failurePolicy", &["Fail", "Ignore"]);
-    webhook.one_of(faults, "matchPolicy", &["Equivalent", "Exact"]);
-    match webhook.text("sideEffects") {
-        "" => {
-            let detail = "must specify one of None, NoneOnDryRun";
-            faults.push(Cause::required(webhook.path("sideEffects"), detail));
-        }
-        _ => webhook.one_of(faults, "sideEffects", &["None", "NoneOnDryRun"]),
-    }
-    if let Some(seconds) = webhook.int("timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
-        let detail = "the timeout value must be between 1 and 30 seconds";
-        faults.push(Cause::invalid(webhook.path("timeoutSeconds"), seconds, detail));
-    }
-    let client = webhook.child("clientConfig");
-    if client.has("url") == client.has("service") {
-        faults.push(Cause::required(client.path.clone(), "exactly one of url or service is required"));
-    } else if client.has("url") && !client.text("url").starts_with("https://") {
-        let detail = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
-        faults.push(Cause::invalid(client.path("url"), client.text("url"), detail));
-    }
-}
-
-pub(in crate::kinds) fn validating_policy(object: &Value, _: Option<&Value>) -> Vec<Cause> {
-    let mut faults = Vec::new();
-    let spec = At::root(object).child("spec");
-    if spec.value.items("validations").is_empty() && spec.value.items("auditAnnotations").is_empty() {
-        for field in ["validations", "auditAnnotations"] {
-            let detail = "validations or auditAnnotations must contain at least one item";
-            faults.push(Cause::required(spec.path(field), detail));
-        }
-    }
-    if !spec.has("matchConstraints") {
-        faults.push(Cause::required(spec.path("matchConstraints"), ""));
-    }
-    spec.one_of(&mut faults, "failurePolicy", &["Fail", "Ignore"]);
     faults
 }

@@ -12,10 +12,13 @@ pub(super) mod events;
 pub(super) mod extension;
 pub(super) mod network;
 pub(super) mod policy;
+pub(super) mod registration;
+pub(super) mod rules;
 pub(super) mod selector;
 pub(super) mod service;
 pub(super) mod status;
 pub(super) mod storage;
+pub(super) mod webhooks;
 
 use std::net::IpAddr;
 
