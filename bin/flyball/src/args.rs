@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `flyball`.
 
 use std::path::PathBuf;
 
@@ -76,7 +76,7 @@ pub(crate) struct Why {
     /// The object: `pod/web-1`, `deploy/web`, or `deploy web`.
     #[arg(value_name = "KIND/NAME", num_args = 1..=2, required = true)]
     pub(crate) object: Vec<String>,
-    /// Its namespace.
+    /// The namespace of the object.
     #[arg(long, short, default_value = "default")]
     pub(crate) namespace: String,
     /// Maximum number of decisions to show; older ones are left out.
@@ -103,12 +103,12 @@ pub(crate) enum NodeAction {
     List,
     /// Switch a node off: its heartbeats stop, it becomes NotReady and its pods are evicted.
     Stop {
-        /// Its name.
+        /// The name of the node.
         name: String,
     },
     /// Switch a node on again.
     Start {
-        /// Its name.
+        /// The name of the node.
         name: String,
     },
 }

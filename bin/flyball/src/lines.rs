@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::args::LogFormat;
 
-/// Prints text. That nobody reads it any more (`| head -1`) is no error: a cluster continues, and other commands end soon.
+/// Prints text. A closed stdout (`| head -1`) is ignored: a cluster continues, and other commands end soon.
 pub(crate) fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -1,6 +1,6 @@
 //! `flyball`: a small cluster in one command, and commands to inspect it.
 
-#![warn(clippy::print_stdout)] // `say!` does not panic when nobody reads any more
+#![warn(clippy::print_stdout)] // `say!` does not panic when stdout is closed
 
 mod args;
 mod ask;

@@ -57,7 +57,8 @@ fn object(words: &[String]) -> anyhow::Result<(&str, &str)> {
     }
 }
 
-/// Why nothing is known about an object: it does not exist, or its decisions are forgotten, or there were none.
+/// Explains why there are no decisions about an object: it does not exist, they have been dropped from the log, or there were
+/// none.
 async fn explain_silence(client: &Client, kind: &Kind, key: &Key, forgotten: u64) -> anyhow::Result<()> {
     let name = format!("{} {key}", kind.resource.kind.to_lowercase());
     match client.get_dynamic(&kind.resource, key).await {
@@ -65,14 +66,14 @@ async fn explain_silence(client: &Client, kind: &Kind, key: &Key, forgotten: u64
             bail!("there is no {name}, and no controller has written it since the cluster was started")
         }
         Err(error) if error.is_not_found() => bail!(
-            "there is no {name}; if there was one, the decisions about it are no longer remembered ({forgotten} older \
-             decisions are forgotten)"
+            "there is no {name}; if there was one, the decisions about it are no longer in the log ({forgotten} older \
+             decisions were dropped)"
         ),
         Err(error) => return Err(error.into()),
         Ok(_) if forgotten == 0 => say!("No controller has written {name} since the cluster was started."),
         Ok(_) => say!(
-            "No decision about {name} is remembered: controllers may have written it earlier, but the {forgotten} oldest \
-             decisions since the cluster was started are forgotten."
+            "There is no decision about {name} in the log: controllers may have written it earlier, but the {forgotten} oldest \
+             decisions since the cluster was started were dropped."
         ),
     }
     Ok(())
@@ -103,9 +104,9 @@ struct Kind {
 }
 
 /// The kind for `pod`, `pods`, `po` or `Pod`, from discovery.
-async fn kind_of(client: &Client, asked: &str) -> anyhow::Result<Kind> {
+async fn kind_of(client: &Client, given: &str) -> anyhow::Result<Kind> {
     let discovery = client.discover().await.context("discover the kinds of the cluster")?;
-    let wanted = asked.to_lowercase();
+    let wanted = given.to_lowercase();
     let (wanted, group) = match wanted.split_once('.') {
         Some((name, group)) => (name, Some(group)),
         None => (wanted.as_str(), None),
@@ -119,7 +120,7 @@ async fn kind_of(client: &Client, asked: &str) -> anyhow::Result<Kind> {
     });
     match found {
         Some(found) => Ok(Kind { resource: found.resource.clone() }),
-        None => bail!("the cluster has no kind {asked:?}"),
+        None => bail!("the cluster has no kind {given:?}"),
     }
 }
 

@@ -1,5 +1,4 @@
-//! Cron schedules, parsed as upstream parses them (robfig/cron v3, the standard parser). `next` has the times at which a
-//! schedule fires.
+//! Cron schedules, parsed as upstream parses them (robfig/cron v3, the standard parser). `next` computes when a schedule fires.
 
 mod next;
 #[cfg(test)]
@@ -17,7 +16,7 @@ const STAR: u64 = 1 << 63;
 
 #[derive(Debug, Clone)]
 pub enum Schedule {
-    /// Every so many seconds after the last time.
+    /// This many seconds after the previous time.
     Every(i64),
     Clock(Box<Clock>),
 }
@@ -33,7 +32,7 @@ pub struct Clock {
     zone: Zone,
 }
 
-/// Why a text is not a schedule, in upstream's words.
+/// Why a text is not a schedule, with upstream's message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSchedule {
     #[error("empty spec string")]
@@ -66,7 +65,7 @@ pub enum InvalidSchedule {
     Descriptor(String),
 }
 
-/// The values of a field.
+/// The valid values of a field.
 struct Bounds {
     min: u64,
     max: u64,

@@ -1,4 +1,4 @@
-//! Hashes in names: FNV, and the safe alphabet for suffixes.
+//! FNV hashes, and the safe alphabet of hashes in names.
 
 /// 32-bit FNV-1, as Go's `fnv.New32`.
 pub fn fnv32(bytes: &[u8]) -> u32 {
@@ -12,7 +12,7 @@ pub fn fnv32a(bytes: &[u8]) -> u32 {
     hash.finish()
 }
 
-/// 32-bit FNV-1a of bytes that come piece by piece.
+/// 32-bit FNV-1a, computed incrementally.
 pub struct Fnv32a(u32);
 
 impl Default for Fnv32a {
@@ -31,7 +31,7 @@ impl Fnv32a {
     }
 }
 
-/// 128-bit FNV-1a: digests that never leave the process.
+/// 128-bit FNV-1a, for digests that are used only inside this process.
 pub fn fnv128a(bytes: &[u8]) -> u128 {
     bytes.iter().fold(OFFSET_128, |hash, &byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME_128))
 }

@@ -162,7 +162,7 @@ pub fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SmolStr, D::Er
     deserializer.deserialize_option(Text)
 }
 
-/// A short string in a key position of a map.
+/// The key of a map, with its text shared.
 pub(crate) struct SharedKey(pub(crate) SmolStr);
 
 impl<'de> de::Deserialize<'de> for SharedKey {

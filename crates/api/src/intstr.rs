@@ -6,7 +6,7 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use smol_str::SmolStr;
 
-/// A number, or a text whose meaning depends on where it stands.
+/// A number, or a text whose meaning depends on the field.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum IntOrString {
     Int(i32),
@@ -119,7 +119,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn percentages_round_as_asked() {
+    fn percentages_are_rounded_up_or_down() {
         #[rustfmt::skip]
         let table = [
             // value                      total  up  down

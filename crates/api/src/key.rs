@@ -8,7 +8,6 @@ use smol_str::SmolStr;
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub namespace: SmolStr,
-    /// The object's `metadata.name`.
     pub name: SmolStr,
 }
 

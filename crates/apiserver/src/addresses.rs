@@ -21,7 +21,7 @@ use crate::server::Inner;
 use crate::store::{Key, ShelfId};
 
 const GROUP: &str = "networking.k8s.io";
-/// How many random addresses or ports are tried before they are searched in order.
+/// Random addresses or ports that are tried before all are searched in order.
 const GUESSES: usize = 64;
 
 pub struct Addresses {
@@ -99,7 +99,7 @@ pub struct Claim<'a> {
     server: Option<&'a Inner>,
     ips: Vec<String>,
     ports: Vec<u16>,
-    /// What the service no longer needs; released when the claim is kept.
+    /// Addresses that the service no longer needs; released when the new ones are kept.
     freed_ips: Vec<String>,
     freed_ports: Vec<u16>,
     dry_run: bool,
@@ -117,7 +117,7 @@ impl Claim<'_> {
         }
     }
 
-    /// The service has been stored.
+    /// Keeps the allocations, after the service has been stored.
     pub fn keep(mut self) {
         let Some(server) = self.server.filter(|_| !self.dry_run) else { return };
         self.ips.clear();
@@ -182,7 +182,7 @@ impl Inner {
         Ok(claim)
     }
 
-    /// Releases what a deleted service held, and deletes its endpoints.
+    /// Releases the addresses and ports of a deleted service, and deletes its endpoints.
     pub fn release_addresses(&self, resource: &Resource, service: &Value) {
         if !resource.is("", "services") {
             return;
@@ -250,7 +250,7 @@ impl Inner {
     }
 
     fn take_ip(&self, ops: &Ops<'_>, ip: &str, family: &str, parent: &Value) -> Result<(), String> {
-        let address: IpAddr = ip.parse().map_err(|_| "it is no address".to_owned())?;
+        let address: IpAddr = ip.parse().map_err(|_| "it is not an address".to_owned())?;
         let ranges = self.addresses.all_ranges(self);
         if !ranges.iter().any(|range| range.contains(&address)) {
             let of_family: Vec<String> = ranges

@@ -1,5 +1,5 @@
-//! The audit log: who did what to which object with which result. Kept in memory, bounded; on request also written
-//! to a file in upstream's format, one JSON event per line.
+//! The audit log: user, verb, object and result of each request. It is kept in memory, bounded, and optionally written to a file
+//! in upstream's format, one JSON event per line.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::registry::User;
 /// When a record is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// A watch has begun to answer.
+    /// The response to a watch has begun.
     ResponseStarted,
     ResponseComplete,
 }
@@ -27,7 +27,7 @@ pub enum Stage {
 pub struct Record {
     /// When a record was made.
     pub stage: Stage,
-    /// When the request came in.
+    /// When the request was received.
     pub at: Timestamp,
     /// The verb, as in RBAC.
     pub verb: &'static str,
@@ -42,7 +42,7 @@ pub struct Record {
     pub namespace: SmolStr,
     pub name: SmolStr,
     pub code: u16,
-    /// Whether the user's roles do not allow the request. Admission plugins also answer 403, for other reasons.
+    /// Whether the user's roles do not allow the request. A 403 can also come from an admission plugin.
     pub is_forbidden: bool,
     pub uri: String,
     pub user_agent: String,
@@ -51,7 +51,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record of a request that has not been answered.
+    /// The record of a request without a response.
     pub fn new(at: Timestamp, info: &RequestInfo, user: &User, agent: &str, uri: String) -> Self {
         Self {
             stage: Stage::ResponseComplete,

@@ -20,13 +20,13 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 #[derive(Debug, Clone, Default)]
 pub struct Attributes<'a> {
     pub verb: &'a str,
-    /// Namespace; empty for cluster scope.
+    /// Empty for cluster scope.
     pub namespace: &'a str,
     pub group: &'a str,
     pub resource: &'a str,
     pub subresource: &'a str,
     pub name: &'a str,
-    /// The path, when it is no resource.
+    /// The path of a request that is not about a resource.
     pub path: Option<&'a str>,
 }
 
@@ -83,7 +83,7 @@ impl Rule {
     }
 }
 
-/// Rules by subject: `u:name`, `g:name`, `s:namespace:name`; per namespace, empty for everywhere.
+/// Rules by subject (`u:name`, `g:name`, `s:namespace:name`), with the namespace in which they apply; empty for all.
 type Grants = FxHashMap<String, Vec<(SmolStr, Arc<Vec<Rule>>)>>;
 
 /// Decides which user may do what.
@@ -93,12 +93,11 @@ pub struct Authorizer {
 }
 
 impl Authorizer {
-    /// An authorizer of a mode.
     pub fn new(mode: Authorization) -> Self {
         Self { mode, grants: Mutex::new(None) }
     }
 
-    /// Roles or bindings have changed.
+    /// To be called after a change of roles or bindings: the rules are compiled again.
     pub fn forget(&self) {
         *self.grants.lock() = None;
     }
@@ -145,7 +144,6 @@ impl Authorizer {
     }
 }
 
-/// The action of a request.
 pub(crate) fn attributes(info: &RequestInfo) -> Attributes<'_> {
     Attributes {
         verb: info.verb,
@@ -228,7 +226,7 @@ impl Rule {
 }
 
 impl Authorizer {
-    /// Everything a user may do in a namespace: (resource rules, path rules).
+    /// The rules that apply to a user in a namespace: those for resources, and those for other paths.
     pub fn rules_of(&self, server: &Inner, user: &User, namespace: &str) -> (Vec<Value>, Vec<Value>) {
         let all = |field: &str| serde_json::json!({"verbs": ["*"], "apiGroups": ["*"], field: ["*"]});
         if self.mode == Authorization::AlwaysAllow

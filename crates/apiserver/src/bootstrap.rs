@@ -23,7 +23,7 @@ pub(crate) fn run(server: &Inner) -> Result<(), ApiError> {
     for object in crate::kinds::bootstrap(&server.options.feature_gates) {
         ensure(server, object)?;
     }
-    // Since when uses of tokens that do not expire are tracked.
+    // The day since when uses of tokens without expiry are tracked.
     let today = server.now().strftime("%Y-%m-%d").to_string();
     ensure(
         server,

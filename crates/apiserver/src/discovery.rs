@@ -17,7 +17,7 @@ use crate::server::Inner;
 use crate::store::{Entry, ShelfId};
 use crate::verbs::Answer;
 
-/// Upstream's order of groups in discovery; others follow in the order in which they came.
+/// Upstream's order of groups in discovery; others follow in the order of their creation.
 const GROUP_ORDER: [&str; 20] = [
     "apiregistration.k8s.io",
     "apps",
@@ -41,7 +41,7 @@ const GROUP_ORDER: [&str; 20] = [
     "flowcontrol.apiserver.k8s.io",
 ];
 
-/// Answers a request that is not about a resource.
+/// The response to a request that is not about a resource.
 pub(crate) fn answer(
     server: &Inner,
     parts: &request::Parts,
@@ -102,8 +102,8 @@ fn arch() -> &'static str {
     }
 }
 
-/// Whether a client accepts aggregated discovery in the version that is served. Older clients (kubectl up to 1.29) ask for
-/// `v2beta1`, which upstream removed in 1.35; they get what the rest of their header accepts.
+/// Whether a client accepts aggregated discovery in the version that is served. Older clients (kubectl up to 1.29)
+/// prefer `v2beta1`, which upstream removed in 1.35; they get the format that their header names next.
 fn wants_aggregated(accept: &str) -> bool {
     accept.split(',').any(|clause| {
         let mut parameters = clause.split(';').map(str::trim);
@@ -156,7 +156,7 @@ pub(crate) fn is_delegated(server: &Inner, group: &str, version: &str) -> bool {
 }
 
 /// How versions of a group are ranked; the highest is preferred: stable, beta, alpha, each by its numbers (`v2`, `v1`,
-/// `v1beta2`, `v1beta1`), and then all other names, the first in the alphabet before the rest.
+/// `v1beta2`, `v1beta1`), and then all other names in alphabetical order.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Priority {
     Other(std::cmp::Reverse<String>),
@@ -267,7 +267,7 @@ fn plain(resource: &Resource) -> Vec<Value> {
     std::iter::once(main).chain(subs).collect()
 }
 
-/// Eight bytes that name the storage encoding; clients only compare them.
+/// A hash of the storage encoding; clients only compare it.
 fn storage_hash(resource: &Resource) -> String {
     use base64::Engine as _;
     let text = format!("{}/{}", resource.stored_version, resource.kind);

@@ -20,7 +20,7 @@ pub struct ApiError {
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a> {
     pub group: &'a str,
-    /// Plural name (or kind, where the message wants that).
+    /// Plural name, or kind where the message contains the kind.
     pub what: &'a str,
     /// Object name; may be empty.
     pub name: &'a str,
@@ -72,7 +72,7 @@ impl ApiError {
         Self::new(409, "AlreadyExists", message).about(named)
     }
 
-    /// 409 with its own explanation.
+    /// 409 with a special explanation.
     pub fn conflict(named: Named<'_>, why: &str) -> Self {
         let message =
             format!("Operation cannot be fulfilled on {} {:?}: {why}", named.qualified(), named.name);
@@ -115,7 +115,7 @@ impl ApiError {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 403 with its own explanation.
+    /// 403 with a special explanation.
     pub fn forbidden(named: Named<'_>, why: &str) -> Self {
         let qualified = named.qualified();
         let message = match (named.what.is_empty(), named.name.is_empty()) {
@@ -190,12 +190,12 @@ impl ApiError {
         Self { details: Some(cause), ..Self::new(500, "InternalError", text) }
     }
 
-    /// 503: the server in charge is unavailable.
+    /// 503: the server that serves this group is unavailable.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(503, "ServiceUnavailable", message)
     }
 
-    /// 500 without a reason, as the real server answers a malformed resourceVersion of a watch.
+    /// 500 without a reason, the real server's response to a malformed resourceVersion of a watch.
     pub fn unexplained(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }

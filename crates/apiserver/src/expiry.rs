@@ -30,7 +30,7 @@ impl Expiry {
         }
     }
 
-    /// An event has been written: its TTL begins again. Expired ones are removed.
+    /// To be called after an event was written: its TTL begins again. Expired events are removed.
     pub(crate) fn note(&self, server: &Inner, key: &Key) {
         let now = server.now();
         let ttl: Duration = server.options.event_ttl;
@@ -52,7 +52,7 @@ impl Expiry {
             else {
                 continue;
             };
-            // Changed meanwhile: then it has a later entry of its own.
+            // Fails if the event has changed: then there is a later entry for it.
             let _ = server.store.commit(&shelf(), &key, Some(version), Write::Remove(entry.value()));
         }
     }

@@ -12,7 +12,7 @@ pub fn decode_protobuf(bytes: &[u8]) -> bool {
     protobuf::decode(bytes).is_ok()
 }
 
-/// Whether a fresh key opens this token.
+/// Whether a new key accepts the signature of this token.
 pub fn opens(token: &str) -> bool {
     KEYS.as_ref().is_some_and(|keys| keys.open(token).is_some())
 }

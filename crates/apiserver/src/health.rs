@@ -5,14 +5,14 @@ use http::Response;
 use crate::http::query::Query;
 use crate::http::respond::{self, Body};
 
-/// The checks of each page, by upstream's names. The store is in this process, so whoever gets an answer finds all of them well.
+/// The checks of each page, by upstream's names. The store is in this process, so all checks pass whenever the server responds.
 const PAGES: [(&str, &[&str]); 3] = [
     ("healthz", &["ping", "log", "etcd"]),
     ("livez", &["ping", "log", "etcd"]),
     ("readyz", &["ping", "log", "etcd", "etcd-readiness", "informer-sync", "shutdown"]),
 ];
 
-/// The answer, if the path is one of these pages.
+/// The response, if the path is one of these pages.
 pub(crate) fn answer(path: &str, query: &str) -> Option<Response<Body>> {
     let path = path.strip_prefix('/')?;
     let (page, check) = path.split_once('/').unwrap_or((path, ""));

@@ -1,12 +1,12 @@
-//! One error about a field of an object, in the wording of the real API server. A list of these becomes
-//! the `causes` of a 422 `Status`.
+//! An error about a field of an object, with the message of the real API server. A list of these becomes the `causes` of a
+//! 422 `Status`.
 
 use serde_json::Value;
 
-/// The kind of fault; its wire name is what clients match on.
+/// The kind of error; clients match on its [`reason`](Self::reason).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// A value was looked up and is not there.
+    /// The object that a value refers to does not exist.
     NotFound,
     /// A value must be given.
     Required,
@@ -66,11 +66,10 @@ impl Fault {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cause {
-    /// What kind of fault it is.
     pub fault: Fault,
-    /// Where, as a path: `spec.template.spec.containers[0].name`.
+    /// The path of the field: `spec.template.spec.containers[0].name`.
     pub field: String,
-    /// The whole sentence without the field: `Invalid value: "x": must be …`.
+    /// The whole message without the field: `Invalid value: "x": must be …`.
     pub message: String,
 }
 

@@ -1,5 +1,5 @@
-//! An embedded Kubernetes API server as clients see it: a tower service over a versioned store, without sockets
-//! and deterministic under a given clock and seed; an HTTPS server over it for everyone else.
+//! An embedded Kubernetes API server: a tower service over a versioned store, without sockets, and deterministic for a given clock
+//! and seed; and an HTTPS server for other processes.
 
 mod addresses;
 mod admission;

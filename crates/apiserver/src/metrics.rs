@@ -25,8 +25,7 @@ struct Alike {
 pub(crate) struct Requests(Mutex<BTreeMap<Alike, u64>>);
 
 impl Requests {
-    /// Counts a request that has been answered. Unknown resources are counted under one name, so that requests for what does
-    /// not exist cannot make this grow.
+    /// Counts a finished request. Unknown resources are counted under one name, so that invalid requests cannot use memory.
     pub(crate) fn count(&self, info: &RequestInfo, served: bool, code: u16) {
         let known = |text: &SmolStr| if served { text.clone() } else { SmolStr::default() };
         let alike = Alike {

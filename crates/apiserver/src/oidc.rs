@@ -1,4 +1,4 @@
-//! Discovery for those who check service account tokens themselves: the issuer, and the key that signs.
+//! OpenID discovery, for clients that verify service account tokens themselves: the issuer and its public key.
 
 use http::{HeaderValue, header};
 use serde_json::json;

@@ -73,21 +73,20 @@ pub struct PodUsage {
     pub name: SmolStr,
     pub labels: Vec<(SmolStr, SmolStr)>,
     pub node: SmolStr,
-    /// What each of its containers uses.
+    /// The usage of each container.
     pub containers: Vec<(SmolStr, Amounts)>,
 }
 
-/// Amounts of what is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amounts {
     pub cpu_milli: u64,
     pub memory_bytes: u64,
 }
 
-/// Stands in for the kubelets.
+/// Serves the requests that a real server forwards to kubelets.
 pub trait Kubelet: Send + Sync {
-    /// The log of a container (of the only one, if none is named), or of the one that ran before it was restarted;
-    /// or why there is none.
+    /// The log of a container (of the only one, if none is named); with `previous`, of its run before the last restart. `Err` says
+    /// why there is none.
     fn logs(&self, pod: &InPod<'_>, previous: bool) -> Result<Log, String>;
 
     /// Runs a command in a container, or attaches to it if there is none; `Err` says why that is not possible.
@@ -95,7 +94,7 @@ pub trait Kubelet: Send + Sync {
         Err(format!("commands cannot be run in pod {:?}", pod.pod))
     }
 
-    /// What pods use now. If this is `Some` at the start, `metrics.k8s.io` is served.
+    /// The current usage of pods. If this is `Some` at the start, `metrics.k8s.io` is served.
     fn usage(&self) -> Option<Vec<PodUsage>> {
         None
     }
@@ -110,15 +109,14 @@ pub trait Kubelet: Send + Sync {
 pub enum Uids {
     #[default]
     Random,
-    /// Each sorts before all that were drawn earlier. Where the uid breaks a tie between objects of about the same age, as when
-    /// a ReplicaSet has too many pods, the youngest is deleted, as it is when ages differ.
+    /// In descending order. Where the uid decides between objects of the same age, as when a ReplicaSet has too many pods, the
+    /// youngest is then deleted, as it is when ages differ.
     Falling,
 }
 
 /// The options of a server.
 #[derive(Clone)]
 pub struct Options {
-    /// Where the time comes from.
     pub clock: Clock,
     /// Seed of names, uids and timeouts.
     pub seed: u64,
@@ -130,13 +128,13 @@ pub struct Options {
     /// Whether requests without credentials are `system:anonymous` rather than refused.
     pub anonymous: bool,
     pub tokens: Vec<StaticToken>,
-    /// PEM of the key that signs service account tokens (RSA or P-256); made up if absent.
+    /// PEM of the key that signs service account tokens (RSA or P-256); generated if absent.
     pub service_account_key: Option<String>,
     /// `iss` of service account tokens, and the default audience.
     pub issuer: String,
     /// Address ranges of services, the primary family first.
     pub service_cidrs: Vec<IpNet>,
-    /// Node ports that are given out.
+    /// The range of node ports.
     pub node_ports: std::ops::RangeInclusive<u16>,
     /// Admission plugins that are off, by their names (`ServiceAccount`, …).
     pub disabled_admission: BTreeSet<String>,
@@ -148,21 +146,21 @@ pub struct Options {
     pub audit_file: Option<PathBuf>,
     /// How long events are kept.
     pub event_ttl: Duration,
-    /// How long pods stay on a node that is not ready or not reachable, unless they say so themselves.
+    /// How long pods stay on a node that is not ready or not reachable, unless they have tolerations for it.
     pub toleration: Duration,
-    /// Keep `managedFields`.
+    /// Whether `managedFields` are kept.
     pub managed_fields: bool,
-    /// Feature gates that are on though upstream's default is off: `MaxUnavailableStatefulSet`,
+    /// Enabled feature gates that are off by default: `MaxUnavailableStatefulSet`,
     /// `WorkloadWithJob`, and those of kinds.
     pub feature_gates: BTreeSet<String>,
-    /// Versions of the API, as in `resource.k8s.io/v1beta2`, that are served though upstream's default is not to. Their
-    /// kinds need their gates as well.
+    /// Versions of the API, as in `resource.k8s.io/v1beta2`, that are served in addition to upstream's default. Their
+    /// kinds also need their gates.
     pub runtime_config: BTreeSet<String>,
-    /// Stands in for the kubelets; without one, logs are not available.
+    /// Serves logs, `exec` and `attach`; without it, they are not available.
     pub kubelet: Option<Arc<dyn Kubelet>>,
     /// The address that is advertised to clients, `127.0.0.1:6443`.
     pub advertise: String,
-    /// Further pages by path, such as `/debug/decisions`. Roles guard them as they guard other paths.
+    /// Further pages by path, such as `/debug/decisions`. RBAC applies to them as to other paths.
     pub pages: BTreeMap<String, Page>,
 }
 

@@ -1,4 +1,4 @@
-//! Certificates for a server that was given none: a CA of its own, a serving certificate, client certificates.
+//! Certificates for a server without configured ones: its own CA, a serving certificate, client certificates.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -31,11 +31,11 @@ impl Ca {
         Ok(Self { pair, issuer: Issuer::new(params, key) })
     }
 
-    /// An authority that was made before.
+    /// An existing authority.
     pub fn load(pair: Pair) -> Result<Self, rcgen::Error> {
         let key = KeyPair::from_pem(&pair.key)?;
         let mut params = CertificateParams::default();
-        // The name that leaf certificates carry as their issuer must be the authority's.
+        // The issuer of leaf certificates must be the authority's subject.
         params.distinguished_name = subject_of(&pair.cert);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Ok(Self { pair, issuer: Issuer::new(params, key) })
@@ -49,7 +49,7 @@ impl Ca {
         self.sign(params)
     }
 
-    /// A client certificate for a user in a group (the library that writes it knows names with one organization only).
+    /// A client certificate for a user in a group (the library supports only names with one organization).
     pub fn client(&self, user: &str, group: &str) -> Result<Pair, rcgen::Error> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, user);

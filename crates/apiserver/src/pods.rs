@@ -1,4 +1,4 @@
-//! What can be done to pods besides writing them: binding to a node, eviction under disruption budgets.
+//! Binding of pods to nodes, and eviction under disruption budgets.
 
 use flyball_api::topology;
 use serde_json::{Value, json};
@@ -148,7 +148,7 @@ pub(crate) async fn evict(call: &Call<'_>) -> Result<Answer, ApiError> {
     Ok(call.done(call.value(201, &status), &ops))
 }
 
-/// Pods that do not run, or no longer, cannot be disrupted.
+/// Whether a pod can be evicted regardless of budgets, because it does not run.
 fn ignores_budgets(pod: &Value) -> bool {
     matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed" | "Pending"))
         || meta::is_deleting(pod)
@@ -187,7 +187,7 @@ fn budget_error(message: String, retry_after: u64) -> ApiError {
         .with_cause(json!({"reason": "DisruptionBudget", "message": message}))
 }
 
-/// Takes one disruption from the pod's budget, or refuses.
+/// Uses one allowed disruption of the pod's budget, or refuses the eviction.
 fn spend_budget(
     ops: &Ops<'_>,
     pod: &Value,

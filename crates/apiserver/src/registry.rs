@@ -1,5 +1,5 @@
-//! What the server knows about a kind of object: how it is addressed (`ResourceInfo`) and how it behaves
-//! (`Strategy`). The machinery asks these two and nothing else, so adding a kind never touches the machinery.
+//! A kind of object is defined by its `ResourceInfo` (names, verbs, subresources) and its `Strategy` (defaults, validation). The
+//! rest of the server depends only on these two, so adding a kind changes nothing else.
 //!
 //! The order in which a request passes through a strategy:
 //!
@@ -11,9 +11,9 @@
 //! ```
 //!
 //! `decode` is generic: the type table (`kinds::schema`) prunes unknown fields, refuses wrong JSON types and drops the
-//! zero values that Go's `omitempty` drops, so a strategy sees objects of the right shape. It also knows merge
-//! keys and list types, so strategies say nothing about patching. Objects have no `managedFields` while
-//! strategies look at them. A strategy must not panic on any JSON all the same.
+//! zero values that Go's `omitempty` drops, so a strategy sees objects of the right shape. The table also has the
+//! merge keys and list types that patches need. The objects that strategies get have no `managedFields`. A strategy must not panic,
+//! whatever the JSON is.
 
 use std::sync::Arc;
 
@@ -41,7 +41,6 @@ pub struct ResourceInfo {
     pub categories: &'static [&'static str],
     /// Whether objects live in namespaces.
     pub namespaced: bool,
-    /// What can be done with it.
     pub verbs: Verbs,
     pub subresources: &'static [Subresource],
     /// Whether the server keeps `metadata.generation` (1 at creation, +1 whenever `spec` changes).
@@ -113,20 +112,20 @@ impl ResourceInfo {
         self
     }
 
-    /// Says that the server keeps `metadata.generation`.
+    /// The server maintains `metadata.generation`.
     pub const fn generation(mut self) -> Self {
         self.generation = true;
         self
     }
 
-    /// Says where the objects are really stored.
+    /// Sets the version in which the objects are stored.
     pub const fn stored_as(mut self, group: &'static str, version: &'static str) -> Self {
         self.stored_as = Some((group, version));
         self
     }
 }
 
-/// What can be done with a resource.
+/// The verbs of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verbs {
     /// create, delete, deletecollection, get, list, patch, update, watch.
@@ -134,7 +133,7 @@ pub enum Verbs {
     /// As `All`, without deletecollection (namespaces).
     NoDeleteCollection,
     Read,
-    /// create alone: the reviews and top-level bindings, which are answered and never stored.
+    /// Only create: reviews and top-level bindings, which are not stored.
     CreateOnly,
 }
 
@@ -191,7 +190,7 @@ impl Subresource {
     }
 }
 
-/// Who sends a request, as authentication found out.
+/// The authenticated user of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
     /// `system:serviceaccount:ns:name`, `admin`, …
@@ -204,7 +203,7 @@ pub struct User {
     pub extra: std::collections::BTreeMap<String, Vec<String>>,
 }
 
-/// What a strategy may know besides the objects.
+/// The context of a strategy.
 #[derive(Debug, Clone, Copy)]
 pub struct Cx<'a> {
     /// The time of the request.
@@ -212,10 +211,10 @@ pub struct Cx<'a> {
     pub user: &'a User,
 }
 
-/// What happens to dependents when a delete request does not say.
+/// What happens to dependents if a delete request has no propagation policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
-    /// Dependents go later, by the garbage collector.
+    /// The garbage collector deletes dependents later.
     Background,
     /// Dependents lose their owner (upstream's old default of Jobs and ReplicationControllers).
     Orphan,
@@ -263,10 +262,10 @@ impl Column {
 pub const DEFAULT_COLUMNS: &[Column] =
     &[Column { format: "name", ..Column::new("Name", "string") }, Column::new("Age", "string")];
 
-/// How one kind behaves. Every method has the generic behaviour; kinds override where they differ.
+/// How one kind behaves. Every method has a default; kinds override it where they differ.
 pub trait Strategy: Send + Sync {
-    /// Fills in what the user left out, as the API's version defines it. Applied to every decoded request body.
-    /// Built-in kinds are completed by type (`kinds::default`), so that none of them has to say anything here.
+    /// Sets the defaults of this API version. Applied to every decoded request body. Built-in kinds get their defaults by type
+    /// (`kinds::defaults`), so that none of them overrides this.
     fn default(&self, obj: &mut Value) {
         crate::kinds::default(obj);
     }
@@ -281,7 +280,7 @@ pub trait Strategy: Send + Sync {
         obj
     }
 
-    /// Before an object is first stored. The machinery has removed `status` (if the kind has `/status` and does
+    /// Before an object is first stored. The server has removed `status` (if the kind has `/status` and does
     /// not `keep_status_on_create`) and set `metadata.generation`.
     fn prepare_create(&self, cx: &Cx<'_>, obj: &mut Value) {
         let _ = (cx, obj);
@@ -292,13 +291,13 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// Before an update of the main resource. The machinery has restored `status` from `old` (if the kind has
-    /// `/status`) and the immutable metadata; afterwards it raises `metadata.generation` if `spec_changed`.
+    /// Before an update of the main resource. The server has restored `status` from `old` (if the kind has
+    /// `/status`) and the immutable metadata; afterwards it increases `metadata.generation` if `spec_changed`.
     fn prepare_update(&self, cx: &Cx<'_>, new: &mut Value, old: &Value) {
         let _ = (cx, new, old);
     }
 
-    /// Whether an update is one that raises `metadata.generation` (for kinds with `generation`).
+    /// Whether an update increases `metadata.generation` (for kinds with `generation`).
     fn spec_changed(&self, new: &Value, old: &Value) -> bool {
         new.get("spec") != old.get("spec")
     }
@@ -359,7 +358,7 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// What happens to dependents when the request does not say.
+    /// What happens to dependents if the request has no propagation policy.
     fn default_propagation(&self) -> Propagation {
         Propagation::Background
     }
@@ -385,7 +384,7 @@ pub trait Strategy: Send + Sync {
         vec![obj["metadata"]["name"].clone(), Value::from(age(obj, now))]
     }
 
-    /// Where `/scale` finds its numbers, for kinds that have it.
+    /// The paths that `/scale` reads and writes, for kinds that have it.
     fn scale_paths(&self) -> ScalePaths<'_> {
         ScalePaths::DEFAULT
     }

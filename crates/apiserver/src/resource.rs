@@ -107,7 +107,7 @@ impl Resource {
         }
     }
 
-    /// What selectors look at in an object (in storage form).
+    /// The parts of an object (in storage form) that selectors match.
     pub fn facets(&self, object: &Value) -> Facets {
         let labels = object["metadata"]["labels"].as_object();
         let labels = labels
@@ -163,7 +163,7 @@ impl Catalog {
         self.state.read().order.iter().find(|r| r.kind == kind && r.api_version() == api_version).cloned()
     }
 
-    /// The resource that defines how a shelf's objects look.
+    /// The resource that defines the objects of a shelf.
     pub fn by_shelf(&self, shelf: &ShelfId) -> Option<Arc<Resource>> {
         self.state.read().order.iter().find(|r| r.shelf == *shelf && !r.converts()).cloned()
     }
@@ -173,7 +173,7 @@ impl Catalog {
         self.state.read().order.clone()
     }
 
-    /// Takes out what `outdated` names and adds `fresh`.
+    /// Removes the resources for which `outdated` is true, and adds `fresh`.
     pub fn replace(&self, outdated: impl Fn(&Resource) -> bool, fresh: Vec<Resource>) {
         let mut state = self.state.write();
         state.order.retain(|resource| !outdated(resource));

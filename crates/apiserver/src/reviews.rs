@@ -1,4 +1,4 @@
-//! Reviews, which are answered at once and not stored: who is this token, may this user do that.
+//! Reviews of tokens and of permissions, which are answered at once and not stored.
 
 use serde_json::{Value, json};
 

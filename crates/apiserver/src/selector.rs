@@ -61,7 +61,7 @@ fn complaint(error: &InvalidSelector) -> String {
     }
 }
 
-/// Where a field selector finds a value.
+/// The source of a value for a field selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     Name,
@@ -71,7 +71,7 @@ enum Place {
     Pointer(String),
 }
 
-/// The fields that a kind offers to field selectors, besides name and namespace.
+/// The selectable fields of a kind, besides name and namespace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Offered<'a> {
     Builtin(&'a [&'static str]),
@@ -99,7 +99,7 @@ impl Offered<'_> {
     }
 }
 
-/// A field selector, resolved against the fields that a kind offers.
+/// A field selector, resolved against the selectable fields of a kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FieldSelector(Vec<(Place, bool, SmolStr)>);
 

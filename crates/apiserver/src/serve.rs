@@ -20,10 +20,10 @@ use crate::server::ApiServer;
 /// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A PEM text is no certificate or key.
+    /// A PEM text is not a certificate or key.
     #[error("the serving certificate or its key cannot be read: {0}")]
     Pem(String),
-    /// Certificate and key do not fit.
+    /// The certificate and the key do not match.
     #[error("the serving certificate cannot be used")]
     Config(#[source] rustls::Error),
     /// The client CA is unusable.
@@ -31,7 +31,7 @@ pub enum TlsError {
     ClientCa(String),
 }
 
-/// Prepares TLS with a serving certificate; clients may show certificates that `client_ca` (PEM) has signed.
+/// Prepares TLS with a serving certificate; clients may present certificates that `client_ca` (PEM) has signed.
 pub fn tls(serving: &Pair, client_ca: Option<&str>) -> Result<TlsAcceptor, TlsError> {
     let pem = |error: rustls_pki_types::pem::Error| TlsError::Pem(error.to_string());
     let certs: Vec<CertificateDer<'static>> =

@@ -1,5 +1,5 @@
-//! The server as a value: a tower service over the store. Requests pass authentication, authorization and audit,
-//! then go to the verbs, or to what is no resource (discovery, health, version).
+//! The server: a tower service over the store. Requests pass authentication, authorization and audit; then they are dispatched to
+//! the verbs, or to discovery, health and version.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub enum StartError {
     /// The audit file cannot be written.
     #[error("the audit log cannot be written to {path}")]
     Audit { path: String, source: std::io::Error },
-    /// Objects that every cluster has could not be made.
+    /// Objects that every cluster has could not be created.
     #[error("a bootstrap object was refused")]
     Bootstrap(#[source] ApiError),
 }
@@ -62,7 +62,7 @@ pub struct Inner {
     pub options: Options,
     /// The one source of randomness.
     pub rng: Mutex<StdRng>,
-    /// How many falling uids were drawn.
+    /// The number of generated uids in descending order.
     pub drawn_uids: AtomicU32,
     pub authn: Authenticator,
     pub authz: Authorizer,
@@ -81,7 +81,7 @@ impl Inner {
         (self.options.clock)()
     }
 
-    /// The consequences of a write: definitions change the served resources, roles change permissions.
+    /// Called after a write: definitions change the served resources, roles change permissions.
     pub fn after_write(&self, resource: &Resource, key: &Key) {
         match (resource.group.as_str(), resource.plural.as_str()) {
             ("rbac.authorization.k8s.io", _) => self.authz.forget(),
@@ -101,7 +101,7 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// Starts a server: opens its store and makes the objects that every cluster has.
+    /// Starts a server: opens its store and creates the objects that every cluster has.
     pub fn new(options: Options) -> Result<Self, StartError> {
         let mut served = kinds::catalog();
         served.extend(
@@ -160,8 +160,8 @@ impl ApiServer {
         &self.inner.store
     }
 
-    /// Returns to an earlier version, as a cluster does whose etcd is restored from a snapshot and whose API server is
-    /// restarted: all watches end, and versions are given out a second time.
+    /// Returns to an earlier version, like a cluster after a restore of etcd from a snapshot and a restart of the API server: all
+    /// watches end, and versions are used a second time.
     pub fn restore(&self, version: u64) -> Result<(), Compacted> {
         let server = &self.inner;
         server.store.restore(version)?;
@@ -175,13 +175,13 @@ impl ApiServer {
     }
 
     pub async fn handle(&self, parts: request::Parts, body: Bytes) -> Response<Body> {
-        // Nothing below yields when the store is in memory: a client that loops must not starve others.
+        // With a store in memory, nothing below yields: a client that loops must not starve others.
         tokio::task::consume_budget().await;
         let server = &self.inner;
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         let watch = query.flag("watch") == Some(true);
         let info = path::parse(&parts.method, parts.uri.path(), watch);
-        // Discovery and its like look at the header themselves.
+        // Discovery and similar requests read the header themselves.
         let accept = if info.is_resource { Accept::read(&parts.headers) } else { Ok(Accept::JSON) };
         let agent = parts.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
 

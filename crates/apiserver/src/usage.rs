@@ -1,4 +1,4 @@
-//! `metrics.k8s.io`: what pods and nodes use, computed for each request. Served only if the kubelets measure.
+//! `metrics.k8s.io`: the usage of pods and nodes, computed for each request. Served only if `Kubelet::usage` returns `Some`.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(crate) fn resources() -> [Builtin; 2] {
     [pods, nodes].map(|info| Builtin { info: info.singular(""), strategy: kinds::plain() })
 }
 
-/// Answers a request for usage; `None` if it is for something else.
+/// The response to a request for usage; `None` for other requests.
 pub(crate) fn answer(call: &Call<'_>) -> Result<Option<Answer>, ApiError> {
     let is_measured = call.resource.group == GROUP && call.resource.custom.is_none();
     let Some(kubelet) = call.server.options.kubelet.as_ref().filter(|_| is_measured) else { return Ok(None) };
@@ -91,7 +91,7 @@ fn of_node(node: &str, used: Amounts, at: &str) -> Value {
     json!({"metadata": {"name": node, "creationTimestamp": at}, "timestamp": at, "window": WINDOW, "usage": amounts(used)})
 }
 
-/// What each node uses: nothing, if no pod runs on it.
+/// The usage of each node; zero if no pod runs on it.
 fn by_node(server: &Inner, usage: &[PodUsage]) -> BTreeMap<SmolStr, Amounts> {
     let known = server.store.all(&ShelfId::new("", "nodes"), None);
     let names = known.iter().filter_map(|node| node.value()["metadata"]["name"].as_str().map(SmolStr::from));

@@ -1,7 +1,7 @@
-//! Clients of others: `kube::Client` on the library without a socket and over HTTPS with a certificate, and answers
-//! in gzip for who asks.
+//! Other clients: `kube::Client` on the library without a socket and over HTTPS with a certificate, and clients that accept
+//! gzip.
 
-#![allow(clippy::unwrap_used)] // what goes wrong here should stop the test
+#![allow(clippy::unwrap_used)] // errors should fail the test
 
 use std::io::Read as _;
 

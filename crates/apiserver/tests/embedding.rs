@@ -1,7 +1,7 @@
 //! The server as a library: one seed gives one history, virtual time is obeyed, and what was acknowledged survives
 //! the death of the process.
 
-#![allow(clippy::unwrap_used)] // what goes wrong here should stop the test
+#![allow(clippy::unwrap_used)] // errors should fail the test
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;

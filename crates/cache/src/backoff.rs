@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_millis(800);
 const LONGEST: Duration = Duration::from_secs(30);
-/// The delay starts over after so long without a failure.
+/// The delay starts over after this long without a failure.
 const FORGET_AFTER: Duration = Duration::from_secs(120);
 
 /// Doubling delays, each with a jitter of up to its own length, so that informers do not all retry at once.

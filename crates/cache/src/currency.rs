@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Completes when the cache has shown a state that the server had after `since`. Concurrent waiters share one request.
 ///
 /// A list of one object returns the server's current version. The watch of a quiet resource shows that version only with the
-/// next bookmark, so the reflector is asked to get one.
+/// next bookmark, so one is requested from the reflector.
 pub(crate) async fn confirm(
     state: &InformerState,
     source: &dyn Source,
@@ -27,7 +27,7 @@ pub(crate) async fn confirm(
     let mut confirmed = state.confirmed.lock().await;
     let mut requested = false;
     while confirmed.is_none_or(|time| time < since) {
-        let asked = Instant::now();
+        let sent = Instant::now();
         let version = match source.page(1, None).await {
             Ok(page) => page.version,
             Err(failure) => {
@@ -42,7 +42,7 @@ pub(crate) async fn confirm(
             requested = true;
         }
         if timeout(PATIENCE, state.version_waits.wait(version, &reached)).await.is_ok() {
-            *confirmed = Some(asked);
+            *confirmed = Some(sent);
         }
     }
 }

@@ -132,7 +132,7 @@ impl Informers {
         self.whole(resource).unwrap_or_else(|| self.dynamic(resource))
     }
 
-    /// How far the cache of a resource has come, if it is watched as a whole.
+    /// The progress of the cache of a resource, if it is watched as a whole.
     pub fn progress(&self, resource: &ResourceType) -> Option<Arc<dyn Progress>> {
         self.whole(resource).map(|informer| informer as Arc<dyn Progress>)
     }
@@ -185,8 +185,8 @@ impl Informers {
     }
 
     /// Calls `handler`, which must be fast, each time before an informer lists or opens a watch. Writes that were answered
-    /// before and that no cache has shown may have been undone by a restore of etcd. If the server has written as much again
-    /// since, no cache will notice.
+    /// before and that no cache has shown may have been undone by a restore of etcd. If the server has since written as
+    /// many versions as it lost, no cache detects that.
     pub fn on_connect(&self, handler: impl Fn() + Send + Sync + 'static) -> Subscription {
         self.shared.era.on_connect(Box::new(handler))
     }

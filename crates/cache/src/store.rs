@@ -39,7 +39,7 @@ pub struct Store<T> {
 
 struct Shared<T> {
     contents: RwLock<Contents<T>>,
-    /// Set after the contents have reached it, so that a reader who sees it sees the objects, too.
+    /// Set after the contents have reached it, so that a reader that sees the version also sees the objects.
     version: AtomicU64,
 }
 
@@ -183,7 +183,7 @@ impl<T: Object> Store<T> {
         Some(old)
     }
 
-    /// Notes that the latest version of `key` is `header` and cannot be decoded.
+    /// Records that the latest version of `key` is `header` and cannot be decoded.
     pub(crate) fn mark_undecodable(&self, key: Key, header: Header) {
         self.shared.contents.write().undecodable.insert(key, header);
     }

@@ -46,7 +46,7 @@ pub(crate) trait AnyStoreWriter: Send + Sync {
     /// Applies one watch event. Within a watch versions only grow; other events are replays, and ignored.
     fn watched(&self, event: &Event);
 
-    /// Notes that everything up to `version` has been received.
+    /// Records that everything up to `version` has been received.
     fn advance(&self, version: ResourceVersion);
 
     /// A function that delivers a batch of all objects with each call, as a resync, and returns `false` after the last.
@@ -165,7 +165,7 @@ impl<T: Object> StoreWriter<T> {
         }
     }
 
-    /// Whether a watch event is new. For an object that is not in the store, only the version reached tells whether it is new
+    /// Whether a watch event is new. For an object that is not in the store, only the version reached shows whether it is new
     /// or a replay of a deleted one. Several objects may share a version (etcd expires all keys of a lease at once), hence
     /// `>=`.
     fn is_fresh(&self, key: &Key, version: ResourceVersion) -> bool {
@@ -214,7 +214,7 @@ impl<T: Object> StoreWriter<T> {
         delivery.deliver(&Change { old: old.as_ref(), new: Some(object), origin });
     }
 
-    /// Notes a version that cannot be decoded. The last decodable version of the same object stays (see [`Store`]).
+    /// Records a version that cannot be decoded. The last decodable version of the same object stays (see [`Store`]).
     pub(crate) fn apply_undecodable(
         &self,
         key: Key,

@@ -1,4 +1,4 @@
-//! Expressions as trees. Macros are expanded in them already.
+//! Syntax trees of expressions, after macros have been expanded.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use smol_str::SmolStr;
 use crate::library::Overload;
 use crate::types::Type;
 
-/// A node, and the character that it is about.
+/// A node of the tree. Errors about it are reported at the character `at`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Expr {
     pub(crate) at: usize,
     pub(crate) kind: Kind,
-    /// What the checker found out about it.
-    pub(crate) note: OnceCell<Note>,
+    /// Set by the checker on names and calls.
+    pub(crate) reference: OnceCell<Reference>,
 }
 
 /// What a name or a call refers to.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Note {
+pub(crate) enum Reference {
     Variable(SmolStr),
     Type(Type),
-    /// A function, and the one way to call it that fits; none if it depends on the values.
+    /// A function. `overload` is `None` if it is chosen by the values at run time.
     Function {
         name: &'static str,
         is_member: bool,
@@ -34,7 +34,7 @@ pub(crate) enum Note {
 pub(crate) enum Kind {
     Literal(Literal),
     Ident(SmolStr),
-    /// `operand.field`, or whether it is there.
+    /// `operand.field`; with `is_test`, `has(operand.field)`.
     Select {
         operand: Box<Expr>,
         field: SmolStr,
@@ -54,7 +54,6 @@ pub(crate) enum Kind {
     Comprehension(Box<Comprehension>),
 }
 
-/// A value written down.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Literal {
     Null,
@@ -87,11 +86,12 @@ pub(crate) struct Field {
     pub(crate) is_optional: bool,
 }
 
-/// A fold over a list or map.
+/// A fold over a list or map: `accumulator` begins as `start`, becomes `step` for each element as long as `condition` holds,
+/// and `result` is the value in the end. Macros such as `all` and `map` expand to it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Comprehension {
     pub(crate) range: Expr,
-    /// The element or key; with two, index or key and value.
+    /// One variable is the element or the key; two are the index or the key, and the value.
     pub(crate) variables: (SmolStr, Option<SmolStr>),
     pub(crate) accumulator: SmolStr,
     pub(crate) start: Expr,
@@ -102,7 +102,7 @@ pub(crate) struct Comprehension {
 
 impl Expr {
     pub(crate) fn new(at: usize, kind: Kind) -> Self {
-        Self { at, kind, note: OnceCell::new() }
+        Self { at, kind, reference: OnceCell::new() }
     }
 
     pub(crate) fn literal(at: usize, literal: Literal) -> Self {
@@ -121,11 +121,11 @@ impl Expr {
         Self::new(at, Kind::Call { function: function.into(), target: Some(Box::new(target)), args })
     }
 
-    pub(crate) fn noted(&self, note: Note) {
-        let _ = self.note.set(note);
+    pub(crate) fn set_reference(&self, reference: Reference) {
+        let _ = self.reference.set(reference);
     }
 
-    /// `a.b.c` as one name, if it is nothing else.
+    /// `a.b.c` as one name, if the expression consists of names only.
     pub(crate) fn qualified_name(&self) -> Option<String> {
         match &self.kind {
             Kind::Ident(name) => Some(name.to_string()),

@@ -1,23 +1,27 @@
-//! Gives every node of a tree its type, and reports where types do not fit. One mistake is reported once: what is wrong
-//! has the error type, which fits everything.
+//! The type checker. A mistake is reported once: an expression with a mistake has the type [`Type::Error`], which is accepted
+//! everywhere.
 
 use smol_str::SmolStr;
 
-use crate::ast::{Comprehension, Element, Entry, Expr, Field, Kind, Literal, Note};
+use crate::ast::{Comprehension, Element, Entry, Expr, Field, Kind, Literal, Reference};
 use crate::env::Env;
 use crate::library::{self, Overload};
 use crate::source::Problem;
 use crate::types::Type;
 use crate::unify::{Bindings, more_general};
 
-/// The type of an expression, or everything that is wrong with it.
+/// The type of an expression, or all problems in it.
 pub(crate) fn check(expr: &Expr, env: &Env) -> Result<Type, Vec<Problem>> {
     let mut checker = Checker::new(env);
     let found = checker.check(expr);
     if checker.problems.is_empty() {
         checker.require_one_type_in_literals();
     }
-    if checker.problems.is_empty() { Ok(checker.bindings.finally(&found)) } else { Err(checker.problems) }
+    if checker.problems.is_empty() {
+        Ok(checker.bindings.resolve_or_dyn(&found))
+    } else {
+        Err(checker.problems)
+    }
 }
 
 /// The function that only expressions know which make patches.
@@ -25,19 +29,19 @@ const ESCAPE_KEY: &str = "jsonpatch.escapeKey";
 
 struct Checker<'a> {
     env: &'a Env,
-    /// Variables of the folds around, innermost last.
+    /// Variables of the enclosing comprehensions, innermost last.
     scope: Vec<(SmolStr, Type)>,
     bindings: Bindings,
     problems: Vec<Problem>,
-    /// What stands side by side in literals and must have one type in the end.
+    /// Elements of list and map literals. Those of one literal must have the same type when all types are known.
     siblings: Vec<Siblings>,
-    /// How many calls of `format` are around, which takes lists of anything.
+    /// The number of enclosing calls of `format`, whose list may have elements of several types.
     in_format: usize,
 }
 
 struct Siblings {
     members: Vec<(usize, Type)>,
-    /// Whether every odd one is reported, or the first only.
+    /// Whether all elements of another type than the first are reported, or only one.
     reports_all: bool,
 }
 
@@ -70,7 +74,7 @@ impl<'a> Checker<'a> {
         match &expr.kind {
             Kind::Literal(literal) => of_literal(literal),
             Kind::Ident(name) => match self.name(name) {
-                Some(declared) => self.referred(expr, name, declared),
+                Some(declared) => self.record_reference(expr, name, declared),
                 None => self.undeclared(expr.at, name),
             },
             Kind::Select { operand, field, is_test } => self.select(expr, operand, field, *is_test),
@@ -94,14 +98,14 @@ impl<'a> Checker<'a> {
         local.map(|(_, declared)| declared.clone()).or_else(|| self.env.name(plain))
     }
 
-    /// Notes what a name stands for.
-    fn referred(&self, expr: &Expr, name: &str, declared: Type) -> Type {
+    /// Records what a name refers to.
+    fn record_reference(&self, expr: &Expr, name: &str, declared: Type) -> Type {
         let name = name.strip_prefix('.').unwrap_or(name);
         let is_variable = self.scope.iter().any(|(known, _)| known == name) || self.env.is_variable(name);
-        expr.noted(match &declared {
-            Type::Type(Some(of)) if !is_variable => Note::Type(Type::clone(of)),
-            Type::Type(None) if !is_variable => Note::Type(declared.clone()),
-            _ => Note::Variable(name.into()),
+        expr.set_reference(match &declared {
+            Type::Type(Some(of)) if !is_variable => Reference::Type(Type::clone(of)),
+            Type::Type(None) if !is_variable => Reference::Type(declared.clone()),
+            _ => Reference::Variable(name.into()),
         });
         declared
     }
@@ -110,7 +114,7 @@ impl<'a> Checker<'a> {
         if let Some(name) = expr.qualified_name()
             && let Some(declared) = self.name(&name)
         {
-            return self.referred(expr, &name, declared);
+            return self.record_reference(expr, &name, declared);
         }
         let found = self.field(expr.at, operand, field, false);
         if is_test { Type::Bool } else { self.bindings.resolve(&found) }
@@ -120,7 +124,7 @@ impl<'a> Checker<'a> {
     fn field(&mut self, at: usize, operand: &Expr, field: &str, as_optional: bool) -> Type {
         let operand = self.check(operand);
         let operand = self.bindings.resolve(&operand);
-        let held = operand.held();
+        let held = operand.optional_value();
         let found = self.field_of(at, held.unwrap_or(&operand), field);
         if as_optional || held.is_some() { Type::optional(found) } else { found }
     }
@@ -180,7 +184,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The type of a call: what all declarations that fit agree on.
+    /// The type of a call: the result type of the overloads that accept the arguments, or `dyn` if their result types differ.
     fn resolve(
         &mut self,
         expr: &Expr,
@@ -191,7 +195,7 @@ impl<'a> Checker<'a> {
         args: &[Expr],
     ) -> Type {
         if matches!(name, "_&&_" | "_||_") {
-            expr.noted(Note::Function { name, is_member, overload: None });
+            expr.set_reference(Reference::Function { name, is_member, overload: None });
             return self.logical(given, args);
         }
         let mut found: Option<Type> = None;
@@ -210,9 +214,10 @@ impl<'a> Checker<'a> {
             });
         }
         let overload = if let [only] = fitting.as_slice() { Some(*only) } else { None };
-        expr.noted(Note::Function { name, is_member, overload });
+        expr.set_reference(Reference::Function { name, is_member, overload });
         found.unwrap_or_else(|| {
-            let given: Vec<String> = given.iter().map(|of| self.bindings.finally(of).to_string()).collect();
+            let given: Vec<String> =
+                given.iter().map(|of| self.bindings.resolve_or_dyn(of).to_string()).collect();
             let shown = match given.split_first() {
                 Some((target, args)) if is_member => format!("{target}.({})", args.join(", ")),
                 _ => format!("({})", given.join(", ")),
@@ -266,10 +271,10 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What a member of a literal adds to it: an optional one what it holds, if it does.
+    /// The type of an element of a literal; of an optional element, the type of its value.
     fn member(&mut self, value: &Expr, is_optional: bool) -> Type {
         let of = self.check(value);
-        match (is_optional, of.held()) {
+        match (is_optional, of.optional_value()) {
             (true, Some(held)) => held.clone(),
             (true, None) if of != Type::Dyn => {
                 self.mismatch(value.at, &Type::optional(of.clone()), &of);
@@ -279,7 +284,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Members that do not go together make a literal of anything; who they are is reported in the end.
+    /// The element type of a literal that has one more element. It is `dyn` if the types differ, which is reported at the end of
+    /// the check ([`Self::require_one_type_in_literals`]).
     fn joined(&mut self, before: Option<Type>, next: Type) -> Type {
         let Some(before) = before else { return next };
         if self.bindings.assign(&before, &next) { more_general(&before, &next).clone() } else { Type::Dyn }
@@ -320,7 +326,7 @@ impl<'a> Checker<'a> {
         let range = self.bindings.resolve(&range);
         let outside = self.scope.len();
         self.scope.push((fold.accumulator.clone(), start.clone()));
-        let (first, second) = self.iterated(&range, fold);
+        let (first, second) = self.variable_types(&range, fold);
         let (name, other_name) = &fold.variables;
         self.scope.push((name.clone(), first));
         if let Some(other_name) = other_name {
@@ -336,8 +342,8 @@ impl<'a> Checker<'a> {
         self.bindings.resolve(&result)
     }
 
-    /// The types of the one or two variables of a fold.
-    fn iterated(&mut self, range: &Type, fold: &Comprehension) -> (Type, Type) {
+    /// The types of the one or two variables of a comprehension.
+    fn variable_types(&mut self, range: &Type, fold: &Comprehension) -> (Type, Type) {
         let has_two = fold.variables.1.is_some();
         match range {
             Type::List(element) if has_two => (Type::Int, Type::clone(element)),
@@ -363,10 +369,11 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What is only known when evaluated fits anything above, but not beside something known in a literal.
+    /// Reports literals with elements of several types. Here `dyn` is a type like others: `[1, dyn(1)]` is a mistake.
     fn require_one_type_in_literals(&mut self) {
         for siblings in std::mem::take(&mut self.siblings) {
-            let mut members = siblings.members.into_iter().map(|(at, of)| (at, self.bindings.finally(&of)));
+            let mut members =
+                siblings.members.into_iter().map(|(at, of)| (at, self.bindings.resolve_or_dyn(&of)));
             let Some((_, first)) = members.next() else { continue };
             let odd: Vec<(usize, Type)> = members.filter(|(_, of)| *of != first).collect();
             let shown = if siblings.reports_all { odd.len() } else { 1 };

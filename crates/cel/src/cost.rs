@@ -1,4 +1,4 @@
-//! What calls cost, as cel-go and Kubernetes' libraries count it when an expression runs.
+//! The cost of calls, as cel-go and Kubernetes' libraries count it at run time.
 
 use crate::error::Error;
 use crate::library::Overload;
@@ -6,7 +6,7 @@ use crate::opaque::Opaque;
 use crate::types::Type;
 use crate::value::Value;
 
-/// How the cost of a call follows from its arguments and its result.
+/// How the cost of a call is computed from the sizes of its arguments and of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cost {
     Fixed(u64),
@@ -14,21 +14,21 @@ pub(crate) enum Cost {
     Read,
     /// Reading the first argument and writing as much.
     ReadAndWrite,
-    /// Writing the result after reading as much.
+    /// Reading and writing as much as the result has.
     Written,
-    /// A pattern, the second argument, on the first.
+    /// Matching the first argument against the pattern in the second.
     Pattern,
-    /// The pattern of a named format on the second argument.
+    /// Matching the second argument against the pattern of a named format.
     NamedFormat,
     Selector,
-    /// All that is in the first argument.
+    /// Visiting everything in the first argument, at any depth.
     Walk,
     /// The number of elements in the second argument.
     Members,
     /// Comparing two values up to the end of the shorter.
     Shorter,
     Equality,
-    /// Copying both.
+    /// Copying both arguments.
     Both,
     /// Looking for the second argument in the first.
     Search,
@@ -50,7 +50,7 @@ const READ: f64 = 0.1;
 const PATTERN: f64 = 0.25;
 const NEW_LIST: u64 = 10;
 
-/// The cost of a function, if `overload` is the only way to call it that fits.
+/// How a call of a function is charged. `overload` is the overload that is called, if that is known before the call.
 pub(crate) fn call_cost(name: &str, is_member: bool, overload: Option<&Overload>) -> Cost {
     if let Some(cost) = list_cost(name, overload) {
         return cost;
@@ -105,7 +105,7 @@ fn part(size: u64, factor: f64) -> u64 {
 }
 
 impl Cost {
-    /// The cost, if the arguments tell it.
+    /// The cost, if the arguments are enough to compute it.
     pub(crate) fn before(self, args: &[Value<'_>]) -> Option<u64> {
         match self {
             Self::Written | Self::NewList if args.first().is_some_and(|arg| matches!(arg, Value::Int(_))) => {
@@ -117,7 +117,7 @@ impl Cost {
         }
     }
 
-    /// The cost of a call that took place.
+    /// The cost of a call that was made. `known` is the result of [`Self::before`].
     pub(crate) fn of<'a>(
         self,
         known: Option<u64>,
@@ -131,7 +131,7 @@ impl Cost {
         }
     }
 
-    /// The cost of a call some arguments of which are errors.
+    /// The cost of a call that was not made because some arguments are errors (`None`).
     pub(crate) fn of_failed(self, args: &[Option<Value<'_>>]) -> u64 {
         self.count(&args.iter().map(Option::as_ref).collect::<Vec<_>>(), None)
     }
@@ -152,7 +152,7 @@ impl Cost {
                 _ => 1,
             },
             Self::Selector => {
-                // A requirement takes two characters at least, a list and a struct.
+                // A requirement has at least two characters; the parser allocates a list, and a struct (50) for each requirement.
                 NEW_LIST + part(size(1), READ) + part(part(size(1), 0.5), 50.0)
             }
             Self::Walk => value(0).map_or(1, walk),
@@ -194,7 +194,7 @@ impl Cost {
     }
 }
 
-/// All that is in a value, text by a tenth of its bytes.
+/// The size of everything in a value; a text counts a tenth of its bytes.
 fn walk(value: &Value<'_>) -> u64 {
     match value {
         Value::String(text) => (text.len() as f64 * READ) as u64,

@@ -13,11 +13,11 @@ use crate::types::Type;
 /// The fields of an object type, by the names that expressions use.
 pub type Fields = BTreeMap<SmolStr, Type>;
 
-/// What expressions may refer to, besides the libraries that Kubernetes gives to all of them.
+/// What an expression may refer to besides the functions of the libraries, which all expressions can call.
 #[derive(Debug, Clone, Default)]
 pub struct Env {
     variables: BTreeMap<SmolStr, Type>,
-    /// Shared sets of object types; the last that has a type is used.
+    /// Shared sets of object types. Later sets have precedence.
     objects: Vec<Arc<BTreeMap<SmolStr, Fields>>>,
     makes_patches: bool,
 }
@@ -52,12 +52,11 @@ impl Env {
         self.variables.contains_key(name)
     }
 
-    /// The fields of an object type.
     pub(crate) fn fields(&self, object: &str) -> Option<&Fields> {
         self.objects.iter().rev().find_map(|objects| objects.get(object))
     }
 
-    /// The type of a field.
+    /// The type of a field. A reserved word may be selected as `object.namespace`, although it is declared as `__namespace__`.
     pub(crate) fn field(&self, object: &str, field: &str) -> Option<&Type> {
         if self.makes_patches && message::is_made(object) {
             return message::field(object, field);
@@ -70,13 +69,11 @@ impl Env {
     }
 }
 
-/// Whether it is a word of the language: a field with such a name is declared between underscores and may be selected
-/// plainly.
 fn is_reserved(name: &str) -> bool {
     ["true", "false", "null", "in"].contains(&name) || RESERVED.contains(&name)
 }
 
-/// The name under which expressions know a property, if they can.
+/// The name of a property in expressions: escaped if it is not an identifier; `None` if it cannot be escaped.
 pub fn escaped(property: &str) -> Option<SmolStr> {
     if property.is_empty() || property.starts_with(|c: char| c.is_ascii_digit()) {
         return None;

@@ -1,8 +1,8 @@
-//! Why an expression has no value.
+//! Errors of evaluation.
 
 use std::fmt;
 
-/// Why an expression has no value, in cel-go's words.
+/// An error of evaluation, with cel-go's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     message: String,
@@ -18,16 +18,16 @@ impl Error {
         Self::new("no such overload")
     }
 
-    /// The expression cost more than it may. Unlike other errors, no `||` saves it.
+    /// The budget is exceeded.
     pub(crate) fn over_budget() -> Self {
         Self { message: "operation cancelled: actual cost limit exceeded".to_owned(), is_final: true }
     }
 
-    pub(crate) fn final_one(message: impl Into<String>) -> Self {
+    pub(crate) fn new_final(message: impl Into<String>) -> Self {
         Self { message: message.into(), is_final: true }
     }
 
-    /// Whether evaluation ended here rather than one operation failed.
+    /// Whether the error ends the evaluation. Other errors can be absorbed: `error || true` is true.
     pub fn is_final(&self) -> bool {
         self.is_final
     }

@@ -1,4 +1,4 @@
-//! Evaluates programs. Each step adds to the cost exactly what it adds in cel-go; past the budget, evaluation ends.
+//! Evaluates programs. Every node is charged what it costs in cel-go; evaluation ends when the budget is exceeded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use crate::error::Error;
 use crate::functions;
 use crate::map::Map;
 use crate::message::Message;
-use crate::plan::{Attribute, Base, By, Call, Fold, Node, Step};
+use crate::plan::{Attribute, Base, Call, Fold, Node, Qualifier, QualifierKey};
 use crate::show;
 use crate::value::{List, Value};
 
-/// What names stand for while one expression is evaluated.
+/// The values of variables during one evaluation.
 pub trait Variables<'a> {
     fn get(&self, name: &str) -> Option<Value<'a>>;
 
-    /// A member of a variable that is [`Value::Members`]; none if there is no such member.
+    /// A member of a variable that is [`Value::Members`]; `None` if there is no such member.
     fn member(&self, _variable: &str, _member: &str) -> Option<Result<Value<'a>, Error>> {
         None
     }
@@ -31,25 +31,25 @@ impl<'a> Variables<'a> for BTreeMap<SmolStr, Value<'a>> {
 
 pub(crate) type Outcome<'a> = Result<Value<'a>, Error>;
 
-/// One evaluation.
+/// The state of one evaluation.
 pub(crate) struct Evaluator<'v, 'a> {
     pub(crate) variables: &'v dyn Variables<'a>,
-    /// Variables of the folds around, innermost last.
+    /// Variables of the enclosing folds, innermost last.
     pub(crate) scope: Vec<(SmolStr, Local<'a>)>,
     pub(crate) cost: u64,
     pub(crate) budget: u64,
 }
 
-/// A variable of a fold. What gathers the result is computed when it is first needed.
+/// A variable of a fold. The start value of the accumulator is evaluated when it is first read, as in cel-go.
 pub(crate) enum Local<'a> {
     Known(Outcome<'a>),
     Pending(&'a Node),
 }
 
-/// Where steps led.
-enum Followed<'a> {
+/// The value at the end of a chain of qualifiers.
+enum Qualified<'a> {
     Plain(Value<'a>),
-    /// Some step was optional, and everything is there.
+    /// The chain contains an optional qualifier, and the value is present.
     Optional(Value<'a>),
     Absent,
 }
@@ -76,7 +76,8 @@ impl<'v, 'a> Evaluator<'v, 'a> {
             }
             Node::Test(attribute) => {
                 let found = self.test(attribute);
-                // Upstream: runtimecost.go, Observe: a test takes back what an attribute costs, and a choice costs nothing.
+                // Upstream: runtimecost.go, Observe: a test subtracts the cost of an attribute, although a conditional was not
+                // charged one.
                 if matches!(attribute.base, Base::Choice(..)) {
                     self.cost = self.cost.saturating_sub(1);
                 }
@@ -116,7 +117,8 @@ impl<'v, 'a> Evaluator<'v, 'a> {
         }
     }
 
-    /// `decisive` is the value that settles it: false for `&&`, true for `||`. Errors count only if nothing settles it.
+    /// `decisive` is the operand that decides the result: false for `&&`, true for `||`. An error is the result only if no
+    /// operand is decisive.
     fn logical(&mut self, terms: &'a [Node; 2], decisive: bool) -> Outcome<'a> {
         let mut failed = None;
         for term in terms {
@@ -155,7 +157,7 @@ impl<'v, 'a> Evaluator<'v, 'a> {
         for (key, value, is_optional) in entries {
             let shown = self.eval(key)?;
             let key = shown.key().ok_or_else(|| {
-                Error::final_one(format!(
+                Error::new_final(format!(
                     "internal error: runtime error: hash of unhashable type {}",
                     crate::plan::go_type(&shown)
                 ))
@@ -208,8 +210,8 @@ impl<'v, 'a> Evaluator<'v, 'a> {
         if matches!(call.name, "or" | "orValue") {
             return self.alternative(call);
         }
-        // Calls of one or two arguments evaluate all of them; others stop at the first error, and then cost nothing
-        // unless it was the last.
+        // As in cel-go: a call of one or two arguments evaluates all of them; a longer one ends at the first error, and is
+        // charged only if that is in the last argument.
         let is_short =
             call.args.len() <= 2 && call.pattern.is_none() && !matches!(call.name, "format" | "findAll");
         let mut args = Vec::with_capacity(call.args.len());
@@ -240,7 +242,7 @@ impl<'v, 'a> Evaluator<'v, 'a> {
         result
     }
 
-    /// `or` and `orValue` look at their argument only if they need it, and are free.
+    /// `or` and `orValue` evaluate their argument only if the target is absent, and cost nothing.
     fn alternative(&mut self, call: &'a Call) -> Outcome<'a> {
         match self.arg(call, 0)? {
             Value::Optional(Some(value)) if call.name == "orValue" => Ok(Value::clone(&value)),
@@ -249,7 +251,7 @@ impl<'v, 'a> Evaluator<'v, 'a> {
         }
     }
 
-    /// What is known to cost too much is not begun.
+    /// Refuses a call that would exceed the budget, before it is made.
     fn afford(&mut self, known: Option<u64>) -> Result<(), Error> {
         match known {
             Some(cost) if self.cost.saturating_add(cost) > self.budget => self.charge(cost),
@@ -257,7 +259,8 @@ impl<'v, 'a> Evaluator<'v, 'a> {
         }
     }
 
-    /// An argument; what a fold gathers is taken rather than copied if the call extends it.
+    /// Evaluates an argument. If the call extends the accumulator, the accumulator is moved out of the scope, so that it can be
+    /// extended in place.
     fn arg(&mut self, call: &'a Call, at: usize) -> Outcome<'a> {
         let Some(node) = call.args.get(at) else { return Err(Error::no_such_overload()) };
         if at > 0 || !call.extends_accumulator {
@@ -275,14 +278,14 @@ impl<'v, 'a> Evaluator<'v, 'a> {
         let range = self.eval(&fold.range)?;
         let outside = self.scope.len();
         self.scope.push((fold.accumulator.clone(), Local::Pending(&fold.start)));
-        let walked = self.walk(fold, &range, outside);
+        let iterated = self.iterate(fold, &range, outside);
         self.scope.truncate(outside + 1);
-        let result = walked.and_then(|()| self.eval(&fold.result));
+        let result = iterated.and_then(|()| self.eval(&fold.result));
         self.scope.truncate(outside);
         result
     }
 
-    fn walk(&mut self, fold: &'a Fold, range: &Value<'a>, outside: usize) -> Result<(), Error> {
+    fn iterate(&mut self, fold: &'a Fold, range: &Value<'a>, outside: usize) -> Result<(), Error> {
         let has_two = fold.variables.1.is_some();
         match range {
             Value::List(list) => {
@@ -291,7 +294,7 @@ impl<'v, 'a> Evaluator<'v, 'a> {
                         true => (Value::Int(at as i64), Some(element)),
                         false => (element, None),
                     };
-                    if !self.turn(fold, first, second, outside)? {
+                    if !self.iteration(fold, first, second, outside)? {
                         break;
                     }
                 }
@@ -299,7 +302,7 @@ impl<'v, 'a> Evaluator<'v, 'a> {
             }
             Value::Map(map) => {
                 for (key, value) in map.iter() {
-                    if !self.turn(fold, key, has_two.then_some(value), outside)? {
+                    if !self.iteration(fold, key, has_two.then_some(value), outside)? {
                         break;
                     }
                 }
@@ -316,8 +319,8 @@ impl<'v, 'a> Evaluator<'v, 'a> {
         }
     }
 
-    /// One round of a fold; false if it was the last.
-    fn turn(
+    /// One iteration of a fold; false if its condition no longer holds.
+    fn iteration(
         &mut self,
         fold: &'a Fold,
         first: Value<'a>,
@@ -355,7 +358,7 @@ impl<'v, 'a> Evaluator<'v, 'a> {
             Local::Known(value) => value.clone(),
             Local::Pending(start) => {
                 let start: &'a Node = start;
-                // The start of a fold does not see its variables.
+                // The start value is evaluated outside of the fold.
                 let hidden: Vec<_> = self.scope.drain(at..).collect();
                 let value = self.eval(start);
                 self.scope.truncate(at);
@@ -382,36 +385,37 @@ impl<'v, 'a> Evaluator<'v, 'a> {
 
     fn resolve(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
         let base = self.base(&attribute.base)?;
-        self.steps(base, &attribute.steps)
+        self.qualify(base, &attribute.qualifiers)
     }
 
-    /// Follows steps. Once one is optional, or the base is, what is missing makes the whole absent.
-    fn steps(&mut self, base: Value<'a>, steps: &'a [Step]) -> Outcome<'a> {
-        if steps.is_empty() {
+    /// Applies qualifiers to a value. If the value or one of them is optional, a missing member gives an absent optional instead
+    /// of an error.
+    fn qualify(&mut self, base: Value<'a>, qualifiers: &'a [Qualifier]) -> Outcome<'a> {
+        if qualifiers.is_empty() {
             return Ok(base);
         }
-        Ok(match self.follow(base, steps)? {
-            Followed::Absent => Value::Optional(None),
-            Followed::Optional(value) => Value::some(value),
-            Followed::Plain(value) => value,
+        Ok(match self.follow(base, qualifiers)? {
+            Qualified::Absent => Value::Optional(None),
+            Qualified::Optional(value) => Value::some(value),
+            Qualified::Plain(value) => value,
         })
     }
 
-    fn follow(&mut self, base: Value<'a>, steps: &'a [Step]) -> Result<Followed<'a>, Error> {
+    fn follow(&mut self, base: Value<'a>, qualifiers: &'a [Qualifier]) -> Result<Qualified<'a>, Error> {
         let (mut object, mut is_optional) = match base {
-            Value::Optional(None) => return Ok(Followed::Absent),
+            Value::Optional(None) => return Ok(Qualified::Absent),
             Value::Optional(Some(value)) => (Value::clone(&value), true),
             other => (other, false),
         };
-        for step in steps {
-            is_optional |= step.is_optional;
-            let by = self.by(step, is_optional)?;
-            match self.select(&object, &by, is_optional) {
+        for qualifier in qualifiers {
+            is_optional |= qualifier.is_optional;
+            let key = self.key(qualifier, is_optional)?;
+            match self.select(&object, &key, is_optional) {
                 Ok(Some(value)) => {
                     self.charge(1)?;
                     object = value;
                 }
-                Ok(None) if is_optional => return Ok(Followed::Absent),
+                Ok(None) if is_optional => return Ok(Qualified::Absent),
                 Ok(None) => return Err(Error::no_such_overload()),
                 Err(error) => {
                     if !is_optional && !error.is_final() {
@@ -421,72 +425,72 @@ impl<'v, 'a> Evaluator<'v, 'a> {
                 }
             }
         }
-        Ok(if is_optional { Followed::Optional(object) } else { Followed::Plain(object) })
+        Ok(if is_optional { Qualified::Optional(object) } else { Qualified::Plain(object) })
     }
 
-    fn by(&mut self, step: &'a Step, is_optional: bool) -> Outcome<'a> {
-        let by = match &step.by {
-            By::Constant(value) => return Ok(value.clone()),
-            By::Attribute(attribute) => self.resolve(attribute),
-            By::Value(node) => self.eval(node),
+    fn key(&mut self, qualifier: &'a Qualifier, is_optional: bool) -> Outcome<'a> {
+        let key = match &qualifier.key {
+            QualifierKey::Constant(value) => return Ok(value.clone()),
+            QualifierKey::Attribute(attribute) => self.resolve(attribute),
+            QualifierKey::Value(node) => self.eval(node),
         };
-        // A step that cannot be computed costs as much as one that can.
-        if !is_optional && matches!(&by, Err(error) if !error.is_final()) {
+        // A key that cannot be evaluated is charged like one that can.
+        if !is_optional && matches!(&key, Err(error) if !error.is_final()) {
             self.charge(1)?;
         }
-        by
+        key
     }
 
-    /// `has()`: all steps but the last as usual, and the last only looked for.
+    /// `has()`: applies all qualifiers but the last, and tests whether the last member is present.
     fn test(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
-        let Some((last, before)) = attribute.steps.split_last() else { return Ok(Value::Bool(true)) };
+        let Some((last, before)) = attribute.qualifiers.split_last() else { return Ok(Value::Bool(true)) };
         let base = self.base(&attribute.base)?;
         let (is_in_optional, object) = match self.follow(base, before)? {
-            Followed::Absent => return Ok(Value::Bool(false)),
-            Followed::Optional(value) => (true, value),
-            Followed::Plain(value) => (false, value),
+            Qualified::Absent => return Ok(Value::Bool(false)),
+            Qualified::Optional(value) => (true, value),
+            Qualified::Plain(value) => (false, value),
         };
-        let by = self.by(last, is_in_optional)?;
-        let found = self.select(&object, &by, true);
+        let key = self.key(last, is_in_optional)?;
+        let found = self.select(&object, &key, true);
         if !is_in_optional || matches!(found, Ok(Some(_))) {
             self.charge(1)?;
         }
         Ok(Value::Bool(found?.is_some()))
     }
 
-    /// One step: none if `is_lenient` and it is not there.
+    /// A member of a value. If it is missing: `None` if `is_lenient`, otherwise an error.
     fn select(
         &self,
         object: &Value<'a>,
-        by: &Value<'a>,
+        key: &Value<'a>,
         is_lenient: bool,
     ) -> Result<Option<Value<'a>>, Error> {
         let missing = |message: String| if is_lenient { Ok(None) } else { Err(Error::new(message)) };
         match object {
-            Value::Map(map) => match map.find(by) {
+            Value::Map(map) => match map.find(key) {
                 Some(value) => Ok(Some(value)),
-                None => missing(format!("no such key: {}", show::plain(by))),
+                None => missing(format!("no such key: {}", show::plain(key))),
             },
             Value::List(list) => {
-                let at = functions::list::index(by)?;
+                let at = functions::list::index(key)?;
                 match usize::try_from(at).ok().and_then(|at| list.get(at)) {
                     Some(value) => Ok(Some(value)),
-                    None => missing(format!("index out of bounds: {}", show::plain(by))),
+                    None => missing(format!("index out of bounds: {}", show::plain(key))),
                 }
             }
             Value::Members(name) => {
-                let member = by.as_str().and_then(|member| self.variables.member(name, member));
+                let member = key.as_str().and_then(|member| self.variables.member(name, member));
                 match member {
                     Some(value) => value.map(Some),
-                    None => missing(format!("no such key: {}", show::plain(by))),
+                    None => missing(format!("no such key: {}", show::plain(key))),
                 }
             }
-            _ => missing(format!("no such key: {}", show::plain(by))),
+            _ => missing(format!("no such key: {}", show::plain(key))),
         }
     }
 }
 
-/// Adds to a list or map that nobody else holds without copying it.
+/// Appends to a list, in place if it is not shared.
 pub(crate) fn extended<'a>(list: List<'a>, more: &List<'a>) -> List<'a> {
     match list {
         List::Made(mut elements) => {

@@ -1,6 +1,6 @@
 //! Numbers and text as Go's `fmt` and `strconv` print them.
 
-/// `%g`: the shortest digits that mean the number, with an exponent from 1e+06 on and below 1e-04.
+/// `%g`: the fewest digits that identify the number, with an exponent from 1e+06 on and below 1e-04.
 pub(crate) fn general(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();

@@ -1,8 +1,8 @@
-//! Text into tokens. The longest match wins; space and comments are dropped.
+//! Splits text into tokens. The longest match wins; white space and comments are dropped.
 
 use crate::source::{Problem, Source};
 
-/// A word of the language, from one character to before another.
+/// A token; `from` and `to` are positions of characters, `to` is exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
@@ -32,7 +32,7 @@ const SYMBOLS: [&str; 24] = [
     "+", "*", "/", "%",
 ];
 
-/// All tokens, the last of which is the end; or the first thing that is none.
+/// All tokens, with [`TokenKind::End`] at the end. Fails at the first character that begins no token.
 pub(crate) fn tokens(source: &Source) -> Result<Vec<Token>, Problem> {
     let mut lexer = Lexer { text: &source.characters, at: 0 };
     let mut tokens = Vec::new();
@@ -149,7 +149,7 @@ impl Lexer<'_> {
         TokenKind::Int
     }
 
-    /// A string or bytes, if one begins here and ends.
+    /// A complete string or bytes literal, if one begins here.
     fn string(&mut self) -> Option<TokenKind> {
         let (mut ahead, mut is_bytes, mut is_raw) = (0, false, false);
         if matches!(self.peek(ahead), Some('b' | 'B')) {
@@ -166,7 +166,7 @@ impl Lexer<'_> {
         Some(if is_bytes { TokenKind::Bytes } else { TokenKind::String })
     }
 
-    /// How far after here the string ends whose text begins `ahead` of here.
+    /// The distance to the end of a literal whose text begins `ahead` characters from here, including its closing quotes.
     fn closing(&self, mut ahead: usize, quote: char, quotes: usize, is_raw: bool) -> Option<usize> {
         loop {
             if (0..quotes).all(|more| self.peek(ahead + more) == Some(quote)) {
@@ -180,7 +180,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// The length of what follows a backslash, if it means anything.
+    /// The length of an escape sequence without its backslash; `None` if it is invalid.
     fn escape(&self, ahead: usize) -> Option<usize> {
         let digits = |count: usize, radix: u32| {
             (1..=count)

@@ -1,9 +1,12 @@
 //! Checks and evaluates expressions in CEL, the language of admission policies and of validation rules, as Kubernetes does:
 //! types, values, errors and costs are those of cel-go 0.26 in the environment of Kubernetes v1.36.
 //!
-//! An [`Env`] says what an expression may refer to; [`check`] gives the type of an expression or the report of what is
-//! wrong with it. [`Program::compile`] also makes a program of it, which is evaluated any number of times: with variables
-//! that borrow the data of objects, and with a budget, because an expression that someone else wrote may try to do too much.
+//! An [`Env`] declares what an expression may refer to. [`check`] returns the type of an expression, or a report of its problems.
+//! [`Program::compile`] returns a program, which can be evaluated many times: with variables that borrow the data of objects, and
+//! with a budget, because users write expressions that may be too expensive.
+//!
+//! In the order of processing: `lexer`, `parser` (which expands `macros`), `checker` (with `unify` and the declarations in
+//! `library`), `plan`, `eval` (with `functions` and `cost`).
 //!
 //! `check` leaves three things to the API server, which refuses a policy for them before anyone sees it: whether literals
 //! of durations, of timestamps and of regular expressions are well-formed. Of several syntax errors only the first is
@@ -55,11 +58,14 @@ use std::thread;
 
 use source::{Problem, Source};
 
-/// The type of an expression, or a report of everything wrong with it: for each problem its place, the line and a mark.
+/// The type of an expression, or a report of all problems, each with its line and a mark below the character.
 pub fn check(expression: &str, env: &Env) -> Result<Type, String> {
     let source = Source::new(expression);
-    let checked =
-        if source.characters.len() <= SHORT { examine(&source, env) } else { examine_apart(&source, env) };
+    let checked = if source.characters.len() <= SHORT {
+        examine(&source, env)
+    } else {
+        examine_on_large_stack(&source, env)
+    };
     checked.map_err(|problems| source::render(&source, problems))
 }
 
@@ -68,15 +74,15 @@ fn examine(source: &Source, env: &Env) -> Result<Type, Vec<Problem>> {
     checker::check(&expr, env)
 }
 
-/// An expression of so few characters cannot be nested deeply.
+/// An expression of at most this many characters is not nested deeply enough to overflow the caller's stack.
 const SHORT: usize = 120;
 
-/// Enough for the deepest expression that is read, many times over.
+/// The stack size of a thread that handles a deeply nested expression: many times more than the deepest one needs.
 const STACK: usize = 64 << 20;
 
-/// The same with room of its own: an expression may be nested more deeply than the caller has room for.
-fn examine_apart(source: &Source, env: &Env) -> Result<Type, Vec<Problem>> {
-    let refused = || Err(vec![Problem::whole("there is no room to check the expression")]);
+/// The same in a thread with a large stack, as the expression may be nested too deeply for the caller's stack.
+fn examine_on_large_stack(source: &Source, env: &Env) -> Result<Type, Vec<Problem>> {
+    let refused = || Err(vec![Problem::whole("not enough memory to check the expression")]);
     thread::scope(|scope| {
         let builder = thread::Builder::new().name("cel".to_owned()).stack_size(STACK);
         let examined = builder.spawn_scoped(scope, || examine(source, env));

@@ -1,4 +1,4 @@
-//! What literals mean: the values of numbers, and the text of strings.
+//! The values of literals: numbers, strings and bytes.
 
 use smol_str::SmolStr;
 
@@ -8,12 +8,12 @@ pub(crate) fn int(text: &str, is_negative: bool) -> Option<i64> {
     i64::try_from(if is_negative { -magnitude } else { magnitude }).ok()
 }
 
-/// A 64-bit integer without a sign, written with its `u`.
+/// An unsigned 64-bit integer, with its suffix `u`.
 pub(crate) fn uint(text: &str) -> Option<u64> {
     magnitude(text.trim_end_matches(['u', 'U']))
 }
 
-/// A number of finite size.
+/// A finite number.
 pub(crate) fn double(text: &str, is_negative: bool) -> Option<f64> {
     let magnitude = text.parse::<f64>().ok().filter(|number| number.is_finite())?;
     Some(if is_negative { -magnitude } else { magnitude })
@@ -26,7 +26,7 @@ fn magnitude(text: &str) -> Option<u64> {
     }
 }
 
-/// The text between the quotes, escapes resolved. The lexer has seen that quotes and escapes are well-formed.
+/// The text of a string token, with escapes resolved. The lexer has checked the quotes and escapes.
 pub(crate) fn string(token: &str) -> Result<SmolStr, &'static str> {
     let (inner, has_escapes) = inner(token)?;
     if has_escapes { unescaped(&inner) } else { Ok(inner.into()) }
@@ -56,7 +56,7 @@ pub(crate) fn bytes(token: &str) -> Result<Vec<u8>, &'static str> {
     Ok(plain)
 }
 
-/// What is between the quotes, and whether a backslash means something in it.
+/// The text between the quotes, and whether it contains escapes.
 fn inner(token: &str) -> Result<(String, bool), &'static str> {
     let normal = token.replace("\r\n", "\n").replace('\r', "\n");
     let (is_raw, quoted) = match normal.strip_prefix(['r', 'R']) {
@@ -69,7 +69,7 @@ fn inner(token: &str) -> Result<(String, bool), &'static str> {
     Ok((inner.to_owned(), !is_raw && inner.contains('\\')))
 }
 
-/// What one character after a backslash stands for.
+/// The character of an escape such as `\n`.
 fn simple(escape: char) -> char {
     match escape {
         'a' => '\u{7}',
@@ -103,7 +103,7 @@ fn unescaped(text: &str) -> Result<SmolStr, &'static str> {
     Ok(plain.into())
 }
 
-/// The character whose number the next digits give.
+/// The character whose code point is in the next digits.
 fn coded(
     rest: &mut std::str::Chars<'_>,
     digits: usize,

@@ -1,16 +1,16 @@
-//! What can be told of an expression without running it: literals of durations, timestamps and patterns that mean nothing,
-//! and the names in it.
+//! What a checked expression shows without being evaluated: malformed literals of durations, timestamps and patterns, and the
+//! variables that it refers to.
 
 use std::collections::BTreeSet;
 
 use smol_str::SmolStr;
 
-use crate::ast::{Expr, Kind, Literal, Note};
+use crate::ast::{Expr, Kind, Literal, Reference};
 use crate::functions::text;
 use crate::source::Problem;
 use crate::time;
 
-/// Every such literal.
+/// A problem for each malformed literal of a duration, timestamp or pattern.
 pub(crate) fn malformed(expr: &Expr) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (function, is_good) in CHECKS {
@@ -27,7 +27,7 @@ pub(crate) fn malformed(expr: &Expr) -> Vec<Problem> {
     problems
 }
 
-/// A function and what its literal argument must be.
+/// A function, and whether a literal is a valid argument of it.
 type Check = (&'static str, fn(&Literal) -> bool);
 
 const CHECKS: [Check; 3] = [
@@ -65,11 +65,11 @@ fn literal<'e>(
     }
 }
 
-/// The names of variables.
+/// The variables that an expression refers to.
 pub(crate) fn names(expr: &Expr) -> BTreeSet<SmolStr> {
     let mut names = BTreeSet::new();
     walk(expr, &mut |expr| {
-        if let Some(Note::Variable(name)) = expr.note.get() {
+        if let Some(Reference::Variable(name)) = expr.reference.get() {
             names.insert(name.clone());
         }
     });

@@ -1,17 +1,18 @@
-//! Calls that stand for something longer: presence tests and folds. What they expand to stands at their bracket.
+//! Expands macros: presence tests, and comprehensions such as `all` and `map`. Problems in an expansion are reported at the
+//! bracket of the call, as in cel-go.
 
 use smol_str::SmolStr;
 
 use crate::ast::{Comprehension, Element, Expr, Kind, Literal};
 use crate::source::Problem;
 
-/// The variable in which folds gather their result. No one can write it.
+/// The accumulator of comprehensions. It is not an identifier, so expressions cannot refer to it.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
-/// What it once was called, which is therefore taken.
+/// The accumulator in earlier versions of cel-go, which is still reserved.
 const FORMER_ACCUMULATOR: &str = "__result__";
 
-/// The variable that a fold over nothing never sets.
+/// The variable of a comprehension over an empty list, which is never set.
 const UNUSED: &str = "#unused";
 
 /// The list that `sortBy` sorts.
@@ -83,7 +84,7 @@ pub(crate) fn member(at: usize, function: SmolStr, target: Expr, args: Vec<Expr>
 
 type Variables = (SmolStr, Option<SmolStr>);
 
-/// A fold that is being put together.
+/// Builds a comprehension.
 struct Fold {
     at: usize,
     range: Expr,
@@ -137,7 +138,7 @@ impl Fold {
         Expr::call(self.at, function, args)
     }
 
-    /// The step where `filter` holds, nothing new where not.
+    /// `step` where `filter` holds, otherwise the unchanged accumulator.
     fn filtered(&self, filter: Option<Expr>, step: Expr) -> Expr {
         match filter {
             Some(filter) => self.call("_?_:_", vec![filter, step, self.accumulator()]),
@@ -171,7 +172,7 @@ impl Fold {
         }
     }
 
-    /// A list of what `transform` makes of those that pass the filter.
+    /// A list of the results of `transform` for the elements that pass the filter.
     fn listed(self, variables: Variables, filter: Option<Expr>, transform: Expr) -> Expr {
         let added = vec![Element { value: transform, is_optional: false }];
         let more = self.call("_+_", vec![self.accumulator(), Expr::new(self.at, Kind::List(added))]);
@@ -198,7 +199,7 @@ fn free(name: &str, at: usize) -> Result<(), Problem> {
     }
 }
 
-/// `result` with `name` standing for `value`: a fold over nothing.
+/// `result` with the variable `name` bound to `value`, as a comprehension over an empty list.
 fn bound(at: usize, name: SmolStr, value: Expr, result: Expr) -> Expr {
     let fold = Comprehension {
         range: Expr::new(at, Kind::List(vec![])),

@@ -1,4 +1,4 @@
-//! Maps: of data, or made by an expression. They are walked in the order of their keys.
+//! Maps: borrowed from data, or made by an expression. They are iterated in the order of their keys.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +8,12 @@ use smol_str::SmolStr;
 use crate::schema::Schema;
 use crate::value::{Json, Text, Value};
 
-/// What a map can be asked for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     Bool(bool),
     Int(i64),
     Uint(u64),
-    /// The bits of one.
+    /// The bits of an `f64`.
     Double(u64),
     String(SmolStr),
 }
@@ -31,7 +30,6 @@ impl Key {
     }
 }
 
-/// Values by keys.
 #[derive(Debug, Clone)]
 pub enum Map<'a> {
     Made(Arc<BTreeMap<Key, Value<'a>>>),
@@ -54,7 +52,7 @@ impl<'a> Map<'a> {
         self.len() == 0
     }
 
-    /// Objects of a schema have the name that it gives to their type.
+    /// `map`, or the name of the object type in the schema.
     pub(crate) fn type_name(&self) -> &str {
         match self {
             Self::Data(_, Some(schema)) => schema.object_name().unwrap_or("map"),
@@ -62,7 +60,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// What a key stands for. Numbers are looked up as numbers, whatever their type.
+    /// The value of a key. Numbers of different types that are equal are the same key.
     pub fn find(&self, key: &Value<'_>) -> Option<Value<'a>> {
         match self {
             Self::Made(entries) => {
@@ -82,7 +80,6 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Keys and values.
     pub fn iter(&self) -> Box<dyn Iterator<Item = (Value<'a>, Value<'a>)> + '_> {
         match self {
             Self::Made(entries) => Box::new(entries.iter().map(|(key, value)| (key.value(), value.clone()))),
@@ -101,7 +98,7 @@ impl<'a> Map<'a> {
             })
     }
 
-    /// As `find`, by the property's own name.
+    /// As `find`, but the key is the unescaped name of a property.
     fn iter_find(&self, key: &Value<'_>) -> Option<Value<'a>> {
         match self {
             Self::Data(members, schema) => {
@@ -114,7 +111,7 @@ impl<'a> Map<'a> {
     }
 }
 
-/// Other keys that are the same number.
+/// The keys of all types that are equal to this number.
 fn same_number(key: &Value<'_>) -> Vec<Key> {
     let whole = match key {
         Value::Int(value) => i128::from(*value),

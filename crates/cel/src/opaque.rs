@@ -1,4 +1,4 @@
-//! Values that only functions look into: quantities, addresses, URLs, versions, named formats and authorization checks.
+//! Values without members, which only functions can use: quantities, addresses, URLs, versions, named formats and authorization checks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub enum Opaque<'a> {
     Decision(Arc<Decision>),
 }
 
-/// Who asks whom.
+/// An authorizer, and the user whose permissions it is asked about.
 #[derive(Clone)]
 pub struct Checker<'a> {
     pub(crate) authorize: Arc<dyn Authorize + Send + Sync + 'a>,
@@ -37,7 +37,7 @@ pub struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    /// Asks on behalf of the one who sent the request.
+    /// Checks the permissions of the user who sent the request.
     pub fn of_requester(authorize: Arc<dyn Authorize + Send + Sync + 'a>) -> Self {
         Self { authorize, subject: Subject::Requester }
     }

@@ -1,5 +1,5 @@
-//! Tokens into a tree. Each node stands at the character that cel-go reports it at: a call at its bracket, an operator
-//! at its sign, a selection at its dot. The first thing that cannot be read ends the reading.
+//! Parses tokens into a tree. The position of a node is the character at which cel-go reports problems with it: the bracket of a
+//! call, the sign of an operator, the dot of a selection. Parsing ends at the first syntax error.
 
 use smol_str::SmolStr;
 
@@ -8,13 +8,13 @@ use crate::lexer::{Token, TokenKind, tokens};
 use crate::source::{Problem, Source};
 use crate::{literal, macros};
 
-/// How deep expressions may be nested.
+/// The limit on nesting.
 const DEEPEST: usize = 250;
 
-/// How long expressions may be, in characters.
+/// The limit on the length of expressions, in characters.
 const LONGEST: usize = 100_000;
 
-/// Words that no variable may have as its name.
+/// Words that are not valid as names of variables.
 pub(crate) const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -35,7 +35,7 @@ pub(crate) const RESERVED: [&str; 17] = [
     "while",
 ];
 
-/// What may begin an expression.
+/// The tokens that may begin an expression, as ANTLR lists them in errors.
 const OPERAND: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, \
                        BYTES, IDENTIFIER}";
 
@@ -53,7 +53,7 @@ pub(crate) fn parse(source: &Source) -> Result<Expr, Problem> {
     }
 }
 
-/// A node and how deep the tree below it is.
+/// A node, and the depth of the tree below it.
 type Node = (Expr, usize);
 
 struct Parser<'a> {
@@ -128,7 +128,7 @@ impl Parser<'_> {
         deepened(Expr::call(op.from, "_?_:_", vec![test, yes, no]), deep.max(deep_yes).max(deep_no))
     }
 
-    /// Terms joined by a logical operator: a balanced tree, so that long chains are not deep.
+    /// Terms joined by a logical operator, as a balanced tree: long chains do not count as deep nesting.
     fn logical(
         &mut self,
         symbol: &str,
@@ -147,7 +147,7 @@ impl Parser<'_> {
         joined.map(|joined| (joined, deep)).ok_or_else(|| self.unexpected("mismatched input", OPERAND))
     }
 
-    /// Operators that group from the left.
+    /// Left-associative operators.
     fn binary(&mut self, level: Level) -> Result<Node, Problem> {
         let (mut left, mut deep) = self.operand(level)?;
         while let Some(function) = level.function(self.peek().kind) {
@@ -190,7 +190,7 @@ impl Parser<'_> {
         self.member(primary)
     }
 
-    /// What follows an operand: selections, calls, indexes.
+    /// Selections, calls and indexes that follow an operand.
     fn member(&mut self, (mut operand, mut deep): Node) -> Result<Node, Problem> {
         loop {
             let (next, deep_args) = if let Some(op) = self.take("[") {
@@ -240,7 +240,7 @@ impl Parser<'_> {
         Problem::new(self.peek().from, format!("Syntax error: no viable alternative at input '.{after_dot}'"))
     }
 
-    /// The rest of a call, after its bracket.
+    /// The arguments of a call and its closing bracket.
     fn arguments(&mut self) -> Result<(Vec<Expr>, usize), Problem> {
         let (mut args, mut deep) = (vec![], 0);
         if self.take(")").is_some() {
@@ -333,7 +333,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The name before the brace of a message, which is left to be read.
+    /// The name of a message; the next token is then its opening brace. `None`, and nothing is consumed, if there is no message.
     fn message_name(&mut self) -> Option<String> {
         let is = |at: usize, kind: TokenKind| self.tokens.get(at).is_some_and(|token| token.kind == kind);
         let mut end = self.next;
@@ -403,7 +403,7 @@ impl Parser<'_> {
         Ok((Expr::new(open.from, Kind::Map(entries)), deep))
     }
 
-    /// Whether a comma follows and then the end: it may, once.
+    /// Whether a trailing comma follows, which is allowed.
     fn is_last_comma(&self, end: &'static str) -> bool {
         let after = self.tokens.get(self.next + 1).map(|token| token.kind);
         self.is_next(",") && after == Some(TokenKind::Symbol(end))
@@ -414,7 +414,7 @@ fn deepened(expr: Expr, below: usize) -> Result<Node, Problem> {
     if below >= DEEPEST { Err(Problem::whole("max recursion depth exceeded")) } else { Ok((expr, below + 1)) }
 }
 
-/// The terms in order, joined so that no path is longer than need be.
+/// The terms in order, as a balanced tree.
 fn balanced<T: Iterator<Item = Expr>>(function: &'static str, ops: &[usize], terms: &mut T) -> Option<Expr> {
     let (before, rest) = ops.split_at(ops.len() / 2);
     let Some((op, after)) = rest.split_first() else { return terms.next() };
@@ -423,6 +423,7 @@ fn balanced<T: Iterator<Item = Expr>>(function: &'static str, ops: &[usize], ter
     Some(Expr::call(*op, function, vec![left, right]))
 }
 
+/// The precedence of binary operators.
 #[derive(Debug, Clone, Copy)]
 enum Level {
     Relation,
@@ -431,7 +432,7 @@ enum Level {
 }
 
 impl Level {
-    /// The function that an operator of this level stands for.
+    /// The function of an operator, if it has this precedence.
     fn function(self, token: TokenKind) -> Option<&'static str> {
         Some(match (self, token) {
             (Self::Relation, TokenKind::In) => "@in",

@@ -1,4 +1,5 @@
-//! A checked tree into what is evaluated. What is known already is computed here, as cel-go does: its costs depend on it.
+//! Turns a checked tree into nodes that can be evaluated. Constant parts are computed here exactly where cel-go computes them,
+//! because costs depend on it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use regex::Regex;
 use smol_str::SmolStr;
 
-use crate::ast::{Comprehension, Entry, Expr, Kind, Literal, Note};
+use crate::ast::{Comprehension, Entry, Expr, Kind, Literal, Reference};
 use crate::cost::{Cost, call_cost};
 use crate::error::Error;
 use crate::functions::{self, Operation};
@@ -16,12 +17,12 @@ use crate::map::Map;
 use crate::message;
 use crate::value::{List, Value};
 
-/// What can be evaluated.
+/// A part of a program.
 #[derive(Debug)]
 pub(crate) enum Node {
     Constant(Value<'static>),
     Attribute(Attribute),
-    /// `has(attribute)`: its last step is looked for only.
+    /// `has(attribute)`: whether the member of the last qualifier is present.
     Test(Attribute),
     And(Box<[Node; 2]>),
     Or(Box<[Node; 2]>),
@@ -34,11 +35,11 @@ pub(crate) enum Node {
     Fold(Box<Fold>),
 }
 
-/// A variable or a value, and the steps from it.
+/// A variable or another value, and the qualifiers that select from it: `a.b[0]`. (cel-go's term.)
 #[derive(Debug)]
 pub(crate) struct Attribute {
     pub(crate) base: Base,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) qualifiers: Vec<Qualifier>,
 }
 
 #[derive(Debug)]
@@ -49,13 +50,13 @@ pub(crate) enum Base {
 }
 
 #[derive(Debug)]
-pub(crate) struct Step {
-    pub(crate) by: By,
+pub(crate) struct Qualifier {
+    pub(crate) key: QualifierKey,
     pub(crate) is_optional: bool,
 }
 
 #[derive(Debug)]
-pub(crate) enum By {
+pub(crate) enum QualifierKey {
     Constant(Value<'static>),
     Attribute(Attribute),
     Value(Node),
@@ -67,12 +68,13 @@ pub(crate) struct Call {
     pub(crate) operation: Operation,
     pub(crate) args: Vec<Node>,
     pub(crate) cost: Cost,
-    /// The pattern, if it is known.
+    /// The compiled pattern, if it is a constant.
     pub(crate) pattern: Option<Regex>,
-    /// Whether the first argument is the list or map that a fold gathers.
+    /// Whether the first argument is the accumulator of a fold.
     pub(crate) extends_accumulator: bool,
 }
 
+/// A planned [`Comprehension`].
 #[derive(Debug)]
 pub(crate) struct Fold {
     pub(crate) range: Node,
@@ -84,7 +86,7 @@ pub(crate) struct Fold {
     pub(crate) result: Node,
 }
 
-/// Fails with what cel-go says when it refuses to make a program.
+/// Fails with cel-go's message if it cannot make a program of the expression.
 pub(crate) fn plan(expr: &Expr) -> Result<Node, Error> {
     match &expr.kind {
         Kind::Literal(literal) => Ok(Node::Constant(constant(literal))),
@@ -93,9 +95,9 @@ pub(crate) fn plan(expr: &Expr) -> Result<Node, Error> {
             if let Some(node) = named(expr) {
                 return Ok(node);
             }
-            let by = By::Constant(Value::string(field.as_str()));
+            let key = QualifierKey::Constant(Value::string(field.as_str()));
             let mut attribute = attribute(plan(operand)?);
-            attribute.add(Step { by, is_optional: false });
+            attribute.add(Qualifier { key, is_optional: false });
             Ok(if *is_test { Node::Test(attribute) } else { Node::Attribute(attribute) })
         }
         Kind::Call { function, target, args } => call(expr, function, target.as_deref(), args),
@@ -130,34 +132,34 @@ fn constant(literal: &Literal) -> Value<'static> {
 }
 
 fn named(expr: &Expr) -> Option<Node> {
-    match expr.note.get()? {
-        Note::Variable(name) => Some(variable(name.clone())),
-        Note::Type(of) => Some(Node::Constant(Value::Type(type_value_name(of)))),
-        Note::Function { .. } => None,
+    match expr.reference.get()? {
+        Reference::Variable(name) => Some(variable(name.clone())),
+        Reference::Type(of) => Some(Node::Constant(Value::Type(type_value_name(of)))),
+        Reference::Function { .. } => None,
     }
 }
 
 fn variable(name: SmolStr) -> Node {
-    Node::Attribute(Attribute { base: Base::Variable(name), steps: vec![] })
+    Node::Attribute(Attribute { base: Base::Variable(name), qualifiers: vec![] })
 }
 
-/// What can be stepped from.
+/// The node as an attribute, to which qualifiers can be added.
 fn attribute(node: Node) -> Attribute {
     match node {
         Node::Attribute(attribute) => attribute,
-        other => Attribute { base: Base::Value(Box::new(other)), steps: vec![] },
+        other => Attribute { base: Base::Value(Box::new(other)), qualifiers: vec![] },
     }
 }
 
 impl Attribute {
-    fn add(&mut self, step: Step) {
-        self.steps.push(step);
+    fn add(&mut self, qualifier: Qualifier) {
+        self.qualifiers.push(qualifier);
     }
 }
 
 fn call(expr: &Expr, function: &str, target: Option<&Expr>, args: &[Expr]) -> Result<Node, Error> {
-    let Some(Note::Function { name, is_member, overload }) = expr.note.get() else {
-        return step_call(function, args);
+    let Some(Reference::Function { name, is_member, overload }) = expr.reference.get() else {
+        return optional_selection(function, args);
     };
     let (name, is_member, overload) = (*name, *is_member, *overload);
     let target = target.filter(|_| is_member);
@@ -176,7 +178,7 @@ fn call(expr: &Expr, function: &str, target: Option<&Expr>, args: &[Expr]) -> Re
             };
             let branches = Box::new([branch(yes), branch(no)]);
             let base = Base::Choice(Box::new(test), branches);
-            Ok(Node::Attribute(Attribute { base, steps: vec![] }))
+            Ok(Node::Attribute(Attribute { base, qualifiers: vec![] }))
         }
         "_[_]" | "_[?_]" => indexed(planned, name == "_[?_]"),
         _ => {
@@ -194,12 +196,12 @@ fn call(expr: &Expr, function: &str, target: Option<&Expr>, args: &[Expr]) -> Re
 }
 
 /// `operand.?field`, which the checker resolves without a function.
-fn step_call(function: &str, args: &[Expr]) -> Result<Node, Error> {
+fn optional_selection(function: &str, args: &[Expr]) -> Result<Node, Error> {
     match (function, args) {
         ("_?._", [operand, Expr { kind: Kind::Literal(Literal::String(field)), .. }]) => {
             let mut attribute = attribute(plan(operand)?);
-            let by = By::Constant(Value::string(field.as_str()));
-            attribute.add(Step { by, is_optional: true });
+            let key = QualifierKey::Constant(Value::string(field.as_str()));
+            attribute.add(Qualifier { key, is_optional: true });
             Ok(Node::Attribute(attribute))
         }
         _ => Err(Error::new(format!("no such overload: {function}"))),
@@ -213,21 +215,21 @@ fn branch(node: Node) -> Attribute {
 fn indexed(planned: Vec<Node>, is_optional: bool) -> Result<Node, Error> {
     let Ok([operand, index]) = <[Node; 2]>::try_from(planned) else { return Err(Error::no_such_overload()) };
     let mut attribute = attribute(operand);
-    let by = match index {
+    let key = match index {
         Node::Constant(value) => match value {
             Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Bool(_) | Value::Double(_) => {
-                By::Constant(value)
+                QualifierKey::Constant(value)
             }
             other => return Err(Error::new(format!("invalid qualifier type: {}", go_type(&other)))),
         },
-        Node::Attribute(attribute) => By::Attribute(attribute),
-        other => By::Value(other),
+        Node::Attribute(attribute) => QualifierKey::Attribute(attribute),
+        other => QualifierKey::Value(other),
     };
-    attribute.add(Step { by, is_optional });
+    attribute.add(Qualifier { key, is_optional });
     Ok(Node::Attribute(attribute))
 }
 
-/// What Go calls the type of a value.
+/// The name of a value's type in Go, for messages.
 pub(crate) fn go_type(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "types.Null",
@@ -249,7 +251,7 @@ pub(crate) fn go_type(value: &Value<'_>) -> &'static str {
     }
 }
 
-/// Conversions of constants, membership in constant lists and constant patterns are worked out here.
+/// Computes conversions of constants, simplifies membership in constant lists, and compiles constant patterns.
 fn known_call(mut call: Call, is_in_list: bool) -> Result<Node, Error> {
     let known = |node: Option<&Node>| match node {
         Some(Node::Constant(value)) => Some(value.clone()),
@@ -331,16 +333,18 @@ fn comprehension(fold: &Comprehension) -> Result<Node, Error> {
     })))
 }
 
-/// A step that adds to what was gathered can do so in place.
+/// Marks a step that adds to the accumulator, which can then be done in place.
 fn mark_extension(step: &mut Node) {
     match step {
         Node::Call(call) if matches!(call.name, "_+_" | "cel.@mapInsert") => {
             call.extends_accumulator = matches!(
                 call.args.first(),
-                Some(Node::Attribute(Attribute { base: Base::Variable(name), steps })) if name == ACCUMULATOR && steps.is_empty()
+                Some(Node::Attribute(Attribute { base: Base::Variable(name), qualifiers })) if name == ACCUMULATOR && qualifiers.is_empty()
             );
         }
-        Node::Attribute(Attribute { base: Base::Choice(_, branches), steps }) if steps.is_empty() => {
+        Node::Attribute(Attribute { base: Base::Choice(_, branches), qualifiers })
+            if qualifiers.is_empty() =>
+        {
             if let Base::Value(node) = &mut branches[0].base {
                 mark_extension(node);
             }
@@ -349,7 +353,7 @@ fn mark_extension(step: &mut Node) {
     }
 }
 
-/// How deep evaluation will nest.
+/// How deep the evaluation will recurse.
 pub(crate) fn depth(node: &Node) -> usize {
     let inner = match node {
         Node::Constant(_) => 0,
@@ -379,10 +383,10 @@ fn attribute_depth(attribute: &Attribute) -> usize {
             depth(test).max(branches.iter().map(attribute_depth).max().unwrap_or_default())
         }
     };
-    let steps = attribute.steps.iter().map(|step| match &step.by {
-        By::Constant(_) => 0,
-        By::Attribute(attribute) => attribute_depth(attribute),
-        By::Value(node) => depth(node),
+    let qualifiers = attribute.qualifiers.iter().map(|qualifier| match &qualifier.key {
+        QualifierKey::Constant(_) => 0,
+        QualifierKey::Attribute(attribute) => attribute_depth(attribute),
+        QualifierKey::Value(node) => depth(node),
     });
-    base.max(steps.max().unwrap_or_default()) + 1
+    base.max(qualifiers.max().unwrap_or_default()) + 1
 }

@@ -1,4 +1,4 @@
-//! Expressions that were read, checked and planned once, to be evaluated many times.
+//! Expressions that are parsed, checked and planned once, and evaluated many times.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -22,22 +22,22 @@ pub struct Program {
     root: Node,
     of: Type,
     depth: usize,
-    /// Every name of a variable in it.
+    /// The variables that it refers to.
     names: BTreeSet<SmolStr>,
 }
 
-/// What one expression may cost when it runs (Kubernetes' limit per call).
+/// The limit on the cost of one evaluation, as in Kubernetes.
 pub const PER_CALL_LIMIT: u64 = 1_000_000;
 
-/// What all expressions of one request may cost for one object.
+/// The limit on the cost of all evaluations for one object in one request, as in Kubernetes.
 pub const RUNTIME_BUDGET: u64 = 10_000_000;
 
-/// Why an expression is no program.
+/// Why an expression cannot be compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The report of what is wrong with it, each problem with its place.
+    /// A report of its problems.
     Compilation(String),
-    /// It cannot be run, whatever its variables are.
+    /// It has valid types, but cannot be evaluated.
     Program(String),
 }
 
@@ -57,25 +57,25 @@ pub struct Evaluation<'a> {
     pub cost: u64,
 }
 
-/// Deeper programs are evaluated with room of their own.
+/// Deeper programs are evaluated in a thread with a large stack.
 const SHALLOW: usize = 24;
 
 impl Program {
-    /// Reads, checks and plans an expression.
+    /// Parses, checks and plans an expression.
     pub fn compile(expression: &str, env: &Env) -> Result<Self, Refusal> {
         let source = Source::new(expression);
         if source.characters.len() <= SHORT {
             return compile(&source, env);
         }
-        let no_room = || Err(Refusal::Compilation("there is no room to check the expression".to_owned()));
+        let no_stack = || Err(Refusal::Compilation("not enough memory to check the expression".to_owned()));
         thread::scope(|scope| {
             let builder = thread::Builder::new().name("cel".to_owned()).stack_size(STACK);
             let compiled = builder.spawn_scoped(scope, || compile(&source, env));
-            compiled.map_or_else(|_| no_room(), |handle| handle.join().unwrap_or_else(|_| no_room()))
+            compiled.map_or_else(|_| no_stack(), |handle| handle.join().unwrap_or_else(|_| no_stack()))
         })
     }
 
-    /// Whether a variable of this name occurs in it.
+    /// Whether it refers to this variable.
     pub fn refers_to(&self, name: &str) -> bool {
         self.names.contains(name)
     }
@@ -84,17 +84,19 @@ impl Program {
         &self.of
     }
 
-    /// Evaluates with these variables, for no more than `budget`.
+    /// Evaluates the program with these variables. Fails when the cost exceeds `budget`.
     pub fn evaluate<'a>(&'a self, variables: &(dyn Variables<'a> + Sync), budget: u64) -> Evaluation<'a> {
         if self.depth <= SHALLOW {
             return self.run(variables, budget);
         }
-        let no_room =
-            || Evaluation { outcome: Err(Error::final_one("there is no room to evaluate")), cost: 0 };
+        let no_stack = || Evaluation {
+            outcome: Err(Error::new_final("not enough memory to evaluate the expression")),
+            cost: 0,
+        };
         thread::scope(|scope| {
             let builder = thread::Builder::new().name("cel".to_owned()).stack_size(STACK);
             let evaluated = builder.spawn_scoped(scope, || self.run(variables, budget));
-            evaluated.map_or_else(|_| no_room(), |handle| handle.join().unwrap_or_else(|_| no_room()))
+            evaluated.map_or_else(|_| no_stack(), |handle| handle.join().unwrap_or_else(|_| no_stack()))
         })
     }
 

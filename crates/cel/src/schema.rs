@@ -1,4 +1,4 @@
-//! What a structural schema says about data: how values are read, and which types expressions see.
+//! Structural schemas: how values are read from data, and the types of these values in expressions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::value::{Json, Value};
 #[derive(Debug, Clone)]
 pub struct Schema {
     kind: Kind,
-    /// Identifies an entry of a list: none for lists whose order counts, no names for sets.
+    /// The fields that identify an entry of a list. Empty for sets; `None` for lists in which the order matters.
     list_keys: Option<Vec<SmolStr>>,
 }
 
 #[derive(Debug, Clone)]
 enum Kind {
-    /// Nothing is known; `is_typed` is false where expressions cannot even refer to it.
+    /// A value of unknown type. Expressions can refer to it (as `dyn`) only if `is_typed`.
     Any {
         is_typed: bool,
     },
@@ -38,13 +38,13 @@ enum Kind {
     Object {
         name: SmolStr,
         properties: BTreeMap<SmolStr, Schema>,
-        /// The names that expressions use, where they are not the properties' own.
+        /// Properties by their escaped names, where these differ.
         escaped: BTreeMap<SmolStr, SmolStr>,
     },
 }
 
 impl Schema {
-    /// Reads a schema. `name` is what the types of its objects are called, with the path below appended.
+    /// Reads a schema. `name` is the name of the type; those of nested types have the path appended.
     pub fn read(schema: &Json, name: &str, is_root: bool) -> Self {
         let flag = |key: &str| schema.get(key).and_then(Json::as_bool).unwrap_or(false);
         let word = |key: &str| schema.get(key).and_then(Json::as_str).unwrap_or_default();
@@ -88,7 +88,7 @@ impl Schema {
         Self { kind, list_keys: None }
     }
 
-    /// The type that expressions see; none if they cannot refer to it. Types of objects are added to `objects`.
+    /// The type in expressions; `None` if they cannot refer to it. Object types are added to `objects`.
     pub fn declare(&self, objects: &mut BTreeMap<SmolStr, Fields>) -> Option<Type> {
         Some(match &self.kind {
             Kind::Any { is_typed: false } => return None,
@@ -115,7 +115,7 @@ impl Schema {
         })
     }
 
-    /// Data whose type is not plain from how it is written.
+    /// Converts data for which JSON has no type of its own, such as timestamps; `None` for other data.
     pub(crate) fn convert<'a>(&self, data: &'a Json) -> Option<Value<'a>> {
         match (&self.kind, data) {
             (Kind::Double, Json::Number(number)) => number.as_f64().map(Value::Double),
@@ -150,8 +150,8 @@ impl Schema {
         }
     }
 
-    /// The property that an expression's name stands for, if that is not its own name, and its schema; none if there is no
-    /// such property.
+    /// The member that `name` refers to in an expression: the unescaped name of its property, if the schema declares it, and its
+    /// schema. `None` if there is no such member.
     pub(crate) fn member(&self, name: &str) -> Option<(Option<&str>, Option<&Self>)> {
         match &self.kind {
             Kind::Object { properties, escaped, .. } => {

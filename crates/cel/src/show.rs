@@ -1,4 +1,4 @@
-//! Values as text: as Go prints them in messages, and in one unambiguous spelling for tests.
+//! Values as text: as Go prints them in messages, and unambiguously for tests.
 
 use crate::go;
 use crate::time;
@@ -38,7 +38,7 @@ pub(crate) fn plain(value: &Value<'_>) -> String {
 }
 
 impl std::fmt::Display for Value<'_> {
-    /// In a spelling that tells all values apart.
+    /// Unambiguous: different values have different texts.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Null => f.write_str("null"),

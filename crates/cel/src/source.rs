@@ -1,4 +1,4 @@
-//! The text of an expression, and problems shown in it: line, column, and a mark below the place.
+//! The text of an expression, and reports of problems with line, column and a mark below the character.
 
 use std::fmt::Write as _;
 
@@ -33,10 +33,10 @@ impl Source {
     }
 }
 
-/// Something wrong with an expression.
+/// A problem in an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Which character; none if it is about the whole.
+    /// The position of a character; `None` if it is about the whole expression.
     pub(crate) at: Option<usize>,
     pub(crate) message: String,
 }
@@ -51,13 +51,13 @@ impl Problem {
     }
 }
 
-/// No more problems than these are shown; the rest are counted.
+/// The limit on problems in a report; further ones are only counted.
 const SHOWN: usize = 100;
 
-/// A longer line is not repeated.
+/// A longer line is not quoted.
 const LONGEST_LINE: usize = 16_384;
 
-/// All problems, in the order of the text.
+/// The report of all problems, in the order of their positions.
 pub(crate) fn render(source: &Source, mut problems: Vec<Problem>) -> String {
     let more = problems.len().saturating_sub(SHOWN);
     problems.truncate(SHOWN);
@@ -77,7 +77,7 @@ fn show(source: &Source, problem: &Problem) -> String {
     if text.len() > LONGEST_LINE {
         return shown;
     }
-    // Wide marks under what takes more than a byte keep the lines aligned.
+    // As cel-go: wide marks below characters of more than one byte, which are often wide.
     let is_wide = |c: char| c.len_utf8() > 1;
     let mut marks: String =
         text.chars().take(column).map(|c| if is_wide(c) { '\u{ff0e}' } else { '.' }).collect();

@@ -1,5 +1,5 @@
-//! What types expressions have, where reading them ends, and that nothing written can do harm. The words of reports are
-//! in the tables of the controller that shows them, recorded from upstream.
+//! Types of expressions, limits of the parser, and that no input makes it panic. The texts of reports are tested in the controller
+//! that shows them, with tables recorded from upstream.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn expressions_have_types() {
 }
 
 #[test]
-fn what_is_too_deep_or_too_long_is_refused_before_it_can_hurt() {
+fn expressions_that_are_too_deep_or_too_long_are_refused() {
     #[rustfmt::skip]
     let table = [
         ("(".repeat(249) + "1" + &")".repeat(249),              "fine"),
@@ -110,9 +110,9 @@ fn only_so_many_problems_are_shown() {
 }
 
 proptest! {
-    /// Whatever is written: there is an answer, and a report says where to look.
+    /// No input panics, and every report begins with a position.
     #[test]
-    fn anything_can_be_asked(
+    fn no_input_panics(
         words in proptest::collection::vec(
             prop_oneof![
                 proptest::sample::select(vec![

@@ -1,9 +1,9 @@
-//! Points and spans of time as text, as Go reads and writes them.
+//! Timestamps and durations as text, as Go parses and prints them.
 
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 
-/// The first and last second that expressions can name: years 1 to 9999.
+/// The seconds of valid timestamps: years 1 to 9999.
 pub(crate) const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
 /// Reads RFC 3339 strictly: `2024-05-01T10:00:00.5Z`, or with an offset.
@@ -32,7 +32,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     if !has_good_fraction || !is_zone {
         return None;
     }
-    // More digits than nanoseconds are cut off.
+    // Digits beyond nanoseconds are cut off.
     let fraction: String = fraction.chars().take(10).collect::<String>().replace(',', ".");
     format!("{}{fraction}{zone}", text.get(..19)?).parse().ok()
 }
@@ -68,7 +68,7 @@ pub(crate) fn show_duration(nanos: i64) -> String {
     format!("{}s", seconds(nanos))
 }
 
-/// As Go computes them: whole seconds and the rest are added as doubles.
+/// Computed as in Go, for the same rounding: whole seconds and the rest are added as doubles.
 pub(crate) fn seconds(nanos: i64) -> f64 {
     (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9
 }

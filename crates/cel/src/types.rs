@@ -1,48 +1,43 @@
-//! The types of expressions, and how messages spell them.
+//! The types of expressions, and their names in messages.
 
 use std::fmt;
 use std::sync::Arc;
 
 use smol_str::SmolStr;
 
-/// What is known of a value before it exists.
+/// The static type of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
-    /// Known only when evaluated; fits everything.
+    /// Known only at run time; accepted everywhere.
     Dyn,
-    /// The type of what is wrong already; fits everything, so that one mistake is reported once.
+    /// The type of an expression with a problem; accepted everywhere, so that the problem is reported once.
     Error,
-    /// Of `null`.
     Null,
-    /// Of `true` and `false`.
     Bool,
-    /// Of 64-bit integers.
+    /// 64-bit integers.
     Int,
-    /// Of 64-bit integers without a sign.
+    /// Unsigned 64-bit integers.
     Uint,
     Double,
     String,
-    /// Of bytes.
     Bytes,
     Timestamp,
     Duration,
-    /// Of lists of one type.
     List(Arc<Type>),
-    /// Of maps from one type to another.
     Map(Arc<Type>, Arc<Type>),
-    /// Of types themselves; which one, if that is known.
+    /// The type of a type, such as that of `int`; `None` if it is not known which one.
     Type(Option<Arc<Type>>),
-    /// Of objects with named fields, which the environment knows by this name.
+    /// An object type of the environment, by name.
     Object(SmolStr),
-    /// Of values that only functions look into, such as `optional_type(int)`.
+    /// A type without members, such as `optional_type(int)`.
     Opaque(SmolStr, Arc<[Type]>),
-    /// What a declaration leaves open, such as `A` in `list(A)`.
+    /// A type parameter of a declaration, such as `A` in `list(A)`.
     Param(SmolStr),
-    /// What one use of a declaration leaves open until it is bound.
+    /// A type variable: a type parameter in one use of a declaration. `unify` binds it.
     Var(u32),
 }
 
-/// The name of the opaque type of values that may be absent.
+/// The name of the opaque type of optional values.
 pub(crate) const OPTIONAL: &str = "optional_type";
 
 impl Type {
@@ -50,12 +45,10 @@ impl Type {
         Self::List(Arc::new(element))
     }
 
-    /// A map from one to the other.
     pub fn map(key: Self, value: Self) -> Self {
         Self::Map(Arc::new(key), Arc::new(value))
     }
 
-    /// A value that may be absent.
     pub fn optional(value: Self) -> Self {
         Self::Opaque(SmolStr::new_static(OPTIONAL), Arc::new([value]))
     }
@@ -65,7 +58,8 @@ impl Type {
         Self::Type(Some(Arc::new(self)))
     }
 
-    pub(crate) fn held(&self) -> Option<&Self> {
+    /// The type of the value of an optional; `None` for other types.
+    pub(crate) fn optional_value(&self) -> Option<&Self> {
         match self {
             Self::Opaque(name, parameters) if name == OPTIONAL => parameters.first(),
             _ => None,
@@ -77,7 +71,7 @@ impl Type {
         matches!(self, Self::Null | Self::Opaque(..) | Self::Object(_) | Self::Timestamp | Self::Duration)
     }
 
-    /// Itself with `change` made to what it consists of.
+    /// The type with `change` applied to its parts.
     pub(crate) fn rebuilt(&self, mut change: impl FnMut(&Self) -> Self) -> Self {
         match self {
             Self::List(element) => Self::list(change(element)),

@@ -1,24 +1,24 @@
-//! Which types fit where: what stands open in the declarations in use gets bound here, and a failed attempt leaves no
-//! trace.
+//! Unification: whether a type is accepted where another is expected. Type variables are bound on the way; a failed attempt leaves
+//! all bindings as they were.
 
 use crate::types::Type;
 
-/// What the open types of one expression are bound to.
+/// The bindings of the type variables of one expression.
 #[derive(Debug, Default)]
 pub(crate) struct Bindings {
     bound: Vec<Option<Type>>,
-    /// What was overwritten, for undoing.
+    /// Overwritten bindings, to restore them after a failed attempt.
     journal: Vec<(u32, Option<Type>)>,
 }
 
 impl Bindings {
-    /// A type that is open yet.
+    /// A new type variable.
     pub(crate) fn fresh(&mut self) -> Type {
         self.bound.push(None);
         Type::Var(u32::try_from(self.bound.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Whether a value of `from` may stand where `to` is wanted. Binds what that takes, or nothing.
+    /// Whether a value of the type `from` is accepted where `to` is expected. If so, the variables are bound that this needs.
     pub(crate) fn assign(&mut self, from: &Type, to: &Type) -> bool {
         self.assign_all(std::slice::from_ref(from), std::slice::from_ref(to))
     }
@@ -35,7 +35,7 @@ impl Bindings {
         fits
     }
 
-    /// The type with everything bound put in.
+    /// The type with bound variables replaced.
     pub(crate) fn resolve(&self, of: &Type) -> Type {
         match self.binding(of) {
             Some(bound) => self.resolve(bound),
@@ -43,12 +43,12 @@ impl Bindings {
         }
     }
 
-    /// The same, and what is open still becomes `dyn`.
-    pub(crate) fn finally(&self, of: &Type) -> Type {
+    /// The same, with `dyn` for unbound variables.
+    pub(crate) fn resolve_or_dyn(&self, of: &Type) -> Type {
         match (self.binding(of), of) {
-            (Some(bound), _) => self.finally(bound),
+            (Some(bound), _) => self.resolve_or_dyn(bound),
             (None, Type::Var(_) | Type::Param(_)) => Type::Dyn,
-            (None, _) => of.rebuilt(|part| self.finally(part)),
+            (None, _) => of.rebuilt(|part| self.resolve_or_dyn(part)),
         }
     }
 
@@ -97,7 +97,8 @@ impl Bindings {
         from.len() == to.len() && from.iter().zip(to).all(|(from, to)| self.fits(from, to))
     }
 
-    /// Whether what is open can be, or is already, bound to what agrees with `with`.
+    /// Binds the variable to `with`, or if it is bound, checks that its binding accepts `with` and makes it the more general of
+    /// the two.
     fn bind_or_agree(&mut self, with: &Type, var: u32) -> Agreement {
         let open = Type::Var(var);
         if *with == open {
@@ -142,25 +143,27 @@ enum Agreement {
     Recursive,
 }
 
-/// Of two types that fit, the one that says less.
+/// The less specific of two types of which one accepts the other.
 pub(crate) fn more_general<'a>(one: &'a Type, other: &'a Type) -> &'a Type {
-    if says_no_more(one, other) { one } else { other }
+    if is_no_more_specific(one, other) { one } else { other }
 }
 
-fn says_no_more(one: &Type, other: &Type) -> bool {
+fn is_no_more_specific(one: &Type, other: &Type) -> bool {
     let is_open = |of: &Type| matches!(of, Type::Dyn | Type::Var(_) | Type::Param(_));
     if is_open(one) || is_open(other) {
         return is_open(one);
     }
     match (one, other) {
         (Type::Type(_), Type::Type(_)) => true,
-        (Type::List(_), Type::List(_)) | (Type::Map(..), Type::Map(..)) => parts_say_no_more(one, other),
-        (Type::Opaque(a, _), Type::Opaque(b, _)) => a == b && parts_say_no_more(one, other),
+        (Type::List(_), Type::List(_)) | (Type::Map(..), Type::Map(..)) => {
+            parts_are_no_more_specific(one, other)
+        }
+        (Type::Opaque(a, _), Type::Opaque(b, _)) => a == b && parts_are_no_more_specific(one, other),
         _ => one == other,
     }
 }
 
-fn parts_say_no_more(one: &Type, other: &Type) -> bool {
+fn parts_are_no_more_specific(one: &Type, other: &Type) -> bool {
     let (one, other) = (one.parts(), other.parts());
-    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| says_no_more(one, other))
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_no_more_specific(one, other))
 }

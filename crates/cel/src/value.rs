@@ -1,4 +1,4 @@
-//! What expressions compute with. Data of objects is borrowed where it is; only what an expression makes is owned.
+//! The values of expressions. Data of objects is borrowed; only values that an expression makes are owned.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -33,7 +33,7 @@ pub enum Value<'a> {
     /// A type, by its name.
     Type(SmolStr),
     Optional(Option<Arc<Value<'a>>>),
-    /// What only functions look into, such as a quantity.
+    /// A value without members, such as a quantity.
     Opaque(Opaque<'a>),
     /// An object that the expression made.
     Message(Arc<Message<'a>>),
@@ -65,7 +65,6 @@ impl fmt::Debug for Text<'_> {
     }
 }
 
-/// Several values in order.
 #[derive(Debug, Clone)]
 pub enum List<'a> {
     Made(Arc<Vec<Value<'a>>>),
@@ -126,12 +125,12 @@ impl<'a> Value<'a> {
         Self::Optional(Some(Arc::new(value)))
     }
 
-    /// Data as it is: whole numbers are ints, others doubles.
+    /// Data without a schema: whole numbers are ints, others are doubles.
     pub fn of(data: &'a Json) -> Self {
         Self::typed(data, None)
     }
 
-    /// Data as its schema says.
+    /// Data with the types of its schema.
     pub fn typed(data: &'a Json, schema: Option<&'a Schema>) -> Self {
         if let Some(converted) = schema.and_then(|schema| schema.convert(data)) {
             return converted;
@@ -185,7 +184,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// How large it is for the purposes of cost: characters, bytes, elements or members; 1 for everything else.
+    /// The size for costs: the number of characters, bytes, elements or members; 1 for other values.
     pub(crate) fn size(&self) -> u64 {
         let size = match self {
             Self::String(text) => text.chars().count(),
@@ -199,7 +198,7 @@ impl<'a> Value<'a> {
         size as u64
     }
 
-    /// Whether it is what a field is when nobody set it.
+    /// Whether it is the zero value of its type, such as 0 or an empty list.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,
@@ -218,7 +217,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Equality of CEL: numbers are compared as numbers, and different types are different.
+    /// Equality of CEL: numbers of different types may be equal; other values of different types are not.
     pub fn equals(&self, other: &Value<'a>) -> Result<bool, Error> {
         Ok(match (self, other) {
             (Self::Null, Self::Null) => true,
@@ -257,7 +256,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The order of two values that have one.
+    /// Compares two values of the same type, or two numbers; fails for types without an order.
     pub(crate) fn compare(&self, other: &Self) -> Result<Ordering, Error> {
         let is_number = |value: &Self| matches!(value, Self::Int(_) | Self::Uint(_) | Self::Double(_));
         match (self, other) {
@@ -301,7 +300,7 @@ impl<'a> List<'a> {
     }
 }
 
-/// Whether two elements of a list of type map or set are about the same entry.
+/// Whether two elements of a list of type `map` or `set` have the same keys.
 pub(crate) fn same_entry<'a>(one: &Value<'a>, other: &Value<'a>, keys: &[SmolStr]) -> bool {
     let of = |value: &Value<'a>, key: &SmolStr| match value {
         Value::Map(map) => map.find(&Value::String(Text::Shared(key.as_str().into()))),

@@ -1,5 +1,5 @@
-//! Thousands of expressions with the answers of the real API server's environment: value, error, cost, and why it refuses
-//! one. `tools/controlplane/cel` writes the answers; `exceptions.txt` lists where ours differ, and why.
+//! Thousands of expressions with their results in the real API server's environment: value, error, cost, or why it is refused.
+//! `tools/controlplane/cel` writes the expected results; `exceptions.txt` lists the expressions whose results differ here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct Answer {
     cost: Option<u64>,
 }
 
-/// Decides as the authorizer of the tool that asked the real server.
+/// Decides as the authorizer of `tools/controlplane/cel`.
 struct ByName;
 
 impl Authorize for ByName {
@@ -58,7 +58,7 @@ impl Authorize for ByName {
     }
 }
 
-/// What an expression gives, in the words of an answer.
+/// Our result of an expression: type, value, error, refusal, cost.
 fn ours(expression: &str, env: &Env, variables: &BTreeMap<SmolStr, serde_json::Value>) -> [String; 5] {
     let program = match Program::compile(expression, env) {
         Ok(program) => program,
@@ -102,7 +102,7 @@ fn expressions_give_what_the_real_server_gives() {
         let answer: Answer = serde_json::from_str(line).unwrap();
         let expression = answer.expression.as_str();
         let cost = answer.cost.map_or(String::new(), |cost| cost.to_string());
-        // The checker calls some types by other names than values do.
+        // The checker has other names for some types than values have.
         let of = answer.r#type.replace("google.protobuf.Timestamp", "timestamp");
         let of = of.replace("google.protobuf.Duration", "duration").replace("null_type", "null");
         let theirs = [of, answer.value, answer.error, answer.refused, cost];

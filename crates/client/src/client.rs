@@ -1,4 +1,4 @@
-//! One identity at one API server: rate limit, deadline, retries, and errors that tell whether a write may have happened.
+//! One identity at one API server: rate limit, deadline, retries, and errors that show whether a write may have happened.
 
 use std::fmt;
 use std::sync::Arc;

@@ -124,7 +124,7 @@ impl Dialer {
         }
     }
 
-    /// The addresses, beginning with the one that worked last. If the look-up fails, the last known addresses.
+    /// The addresses, with the last working one first. If the look-up fails, the last known addresses.
     async fn addresses(&self) -> Result<Vec<SocketAddr>, BoxError> {
         let (host, port) = self.to.first_hop();
         let found = match tokio::time::timeout(LOOKUP_TIMEOUT, (self.resolve)(host.clone(), port)).await {

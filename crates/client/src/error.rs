@@ -33,11 +33,7 @@ pub enum Error {
     },
     /// There are no credentials for the request.
     #[error("{what}: no credentials: {problem}")]
-    Credentials {
-        what: Box<str>,
-        /// What is wrong with the credentials.
-        problem: Box<str>,
-    },
+    Credentials { what: Box<str>, problem: Box<str> },
     /// A write was not sent, because this process may no longer lead.
     #[error("{what}: not sent")]
     Fenced {
@@ -52,7 +48,6 @@ pub enum Error {
     #[error("{what}: the response cannot be read")]
     Decode {
         what: Box<str>,
-        /// What is wrong with it.
         #[source]
         source: serde_json::Error,
     },
@@ -67,7 +62,6 @@ pub enum Error {
     #[error("{what}: not a valid request")]
     Invalid {
         what: Box<str>,
-        /// What is wrong with it.
         #[source]
         source: BoxError,
     },
@@ -135,7 +129,7 @@ impl Error {
         self.is(401, "Unauthorized")
     }
 
-    /// The server asks for fewer requests.
+    /// The server refuses requests because there are too many.
     pub fn is_throttled(&self) -> bool {
         self.is(429, "TooManyRequests")
     }
@@ -171,7 +165,7 @@ impl Error {
         }
     }
 
-    /// How long the server asks to wait before the next attempt.
+    /// The `Retry-After` of the response.
     pub fn retry_after(&self) -> Option<Duration> {
         self.status().and_then(|s| s.retry_after)
     }
@@ -261,7 +255,7 @@ const QUOTED: usize = 300;
 const UNEXPECTED: SmolStr = SmolStr::new_static("UnexpectedServerResponse");
 
 impl ApiStatus {
-    /// Reads the answer to a failed request. `creating` tells a 409 on POST (the name is taken) from the others.
+    /// Reads the response to a failed request. A 409 means that the name is taken if `creating`, otherwise a conflict.
     pub(crate) fn from_answer(code: u16, creating: bool, retry_after: Option<Duration>, body: &[u8]) -> Self {
         match serde_json::from_slice::<WireStatus>(body) {
             Ok(wire) if wire.kind == "Status" => {

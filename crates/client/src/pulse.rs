@@ -13,47 +13,47 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-/// A ping is sent after so long without received data. Upstream does after 30 s (`HTTP2_READ_IDLE_TIMEOUT_SECONDS`), which
+/// A ping is sent after this long without received data. Upstream waits 30 s (`HTTP2_READ_IDLE_TIMEOUT_SECONDS`), which
 /// together with the ping timeout is most of a node's grace period.
 const QUIET: Duration = Duration::from_secs(5);
-/// Upstream's `HTTP2_PING_TIMEOUT_SECONDS`: the peer is gone if a ping gets no response for so long.
+/// Upstream's `HTTP2_PING_TIMEOUT_SECONDS`: the connection is closed if a ping gets no response for this long.
 pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// Other responses may arrive before that to a ping. After so long they no longer count.
+/// A peer that sends other data has this long to respond to a ping.
 const LONGEST_PING: Duration = Duration::from_secs(60);
-/// If a ping gets no response for so long, new requests use another connection.
+/// If a ping gets no response for this long, new requests use another connection.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 
 /// The keep-alive state of one connection.
 #[derive(Default)]
 pub(crate) struct Pulse {
-    /// How often data was received.
-    heard: AtomicUsize,
-    /// Notified when a request got no response.
-    doubted: Notify,
+    /// The number of reads that returned data.
+    received: AtomicUsize,
+    /// Notified when a request was given up without a response.
+    unanswered: Notify,
     suspect: AtomicBool,
 }
 
-/// A running request.
+/// The state of the connection when a request was sent.
 pub(crate) struct Vigil {
     since: Instant,
-    heard: usize,
+    received: usize,
 }
 
 impl Pulse {
     pub(crate) fn vigil(&self) -> Vigil {
-        Vigil { since: Instant::now(), heard: self.heard.load(Ordering::Relaxed) }
+        Vigil { since: Instant::now(), received: self.received.load(Ordering::Relaxed) }
     }
 
-    /// A request was cancelled before its response was complete. If nothing at all was received meanwhile, the connection is
-    /// suspect.
+    /// To be called when a request was cancelled before its response was complete. If nothing was received meanwhile, the
+    /// connection becomes suspect.
     pub(crate) fn given_up(&self, vigil: &Vigil) {
         if vigil.since.elapsed() < SUSPECT_AFTER {
             return;
         }
-        if self.heard.load(Ordering::Relaxed) == vigil.heard {
+        if self.received.load(Ordering::Relaxed) == vigil.received {
             self.suspect.store(true, Ordering::Relaxed);
         }
-        self.doubted.notify_one();
+        self.unanswered.notify_one();
     }
 
     /// Whether new requests should use another connection.
@@ -63,11 +63,11 @@ impl Pulse {
 
     /// Completes when the peer no longer responds.
     pub(crate) async fn stops(&self, mut pings: PingPong) {
-        let mut heard = self.heard.load(Ordering::Relaxed);
+        let mut received = self.received.load(Ordering::Relaxed);
         loop {
-            let doubted = timeout(QUIET, self.doubted.notified()).await.is_ok();
-            let before = std::mem::replace(&mut heard, self.heard.load(Ordering::Relaxed));
-            if !doubted && heard != before {
+            let unanswered = timeout(QUIET, self.unanswered.notified()).await.is_ok();
+            let before = std::mem::replace(&mut received, self.received.load(Ordering::Relaxed));
+            if !unanswered && received != before {
                 continue;
             }
             if !self.answers(&mut pings).await {
@@ -83,18 +83,18 @@ impl Pulse {
         if pings.send_ping(Ping::opaque()).is_err() {
             return false;
         }
-        let asked = Instant::now();
+        let sent = Instant::now();
         let mut pong = std::pin::pin!(std::future::poll_fn(|cx| pings.poll_pong(cx)));
         if let Ok(pong) = timeout(SUSPECT_AFTER, &mut pong).await {
             return pong.is_ok();
         }
         self.suspect.store(true, Ordering::Relaxed);
         loop {
-            let heard = self.heard.load(Ordering::Relaxed);
+            let received = self.received.load(Ordering::Relaxed);
             if let Ok(pong) = timeout(PING_TIMEOUT - SUSPECT_AFTER, &mut pong).await {
                 return pong.is_ok();
             }
-            if self.heard.load(Ordering::Relaxed) == heard || asked.elapsed() > LONGEST_PING {
+            if self.received.load(Ordering::Relaxed) == received || sent.elapsed() > LONGEST_PING {
                 return false;
             }
         }
@@ -122,7 +122,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Heard<I> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buffer);
         if buffer.filled().len() > before {
-            self.pulse.heard.fetch_add(1, Ordering::Relaxed);
+            self.pulse.received.fetch_add(1, Ordering::Relaxed);
         }
         polled
     }

@@ -1,5 +1,5 @@
 //! A transport that never writes: every write gets a response as if it had been carried out. With it, a controller manager can
-//! be tried beside the one that leads.
+//! be tried beside the leader.
 
 use std::sync::Arc;
 

@@ -89,7 +89,7 @@ impl Server {
         self.kubeconfig_with("")
     }
 
-    /// `more` goes into the cluster.
+    /// `more` is added to the cluster entry.
     fn kubeconfig_with(&self, more: &str) -> PathBuf {
         let file = self.dir.path().join("kubeconfig");
         let text = format!(

@@ -59,7 +59,7 @@ impl Candidate {
         self.health.clone()
     }
 
-    /// Creates the object, and renews it every five minutes and when the server asks for it, until the process ends.
+    /// Creates the object, and renews it every five minutes and when the server requests it, until the process ends.
     pub async fn run(self) {
         loop {
             let began = Instant::now();
@@ -92,7 +92,7 @@ impl Candidate {
         timeout(RENEWAL, self.asked(&candidate)).await.unwrap_or(Ok(()))
     }
 
-    /// Waits until the server asks for a renewal, the object is gone, or the watch ends.
+    /// Waits until the server requests a renewal, the object is gone, or the watch ends.
     async fn asked(&self, candidate: &Value) -> Result<(), Error> {
         let params = watch_of(NAMESPACE, &self.name, candidate, RENEWAL);
         let mut events = self.client.watch(&CANDIDATES, &params).await?;

@@ -234,7 +234,7 @@ impl Elector {
         self.report_holder();
     }
 
-    /// Notes the state of the lease from the server.
+    /// Records the state of the lease from the server.
     fn note(&mut self, lease: Option<Value>) {
         let before = self.seen();
         match lease {

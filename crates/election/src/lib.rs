@@ -73,7 +73,7 @@ pub fn identity() -> String {
     format!("{hostname}_{}", uuid::Uuid::new_v4())
 }
 
-/// What is wrong with the configuration, one sentence each; nothing if leader election is disabled.
+/// The problems in the configuration, one sentence each; none if leader election is disabled.
 pub fn problems(config: &LeaderElection) -> Vec<String> {
     if !config.leader_elect {
         return vec![];

@@ -17,7 +17,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Notes the current record; only a change of it moves `since`.
+    /// Records the current record; only a change of it updates `since`.
     pub fn note(seen: &mut Option<Self>, record: Record, now: Instant) {
         match seen {
             Some(seen) if seen.record == record => {}

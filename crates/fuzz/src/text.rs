@@ -36,7 +36,7 @@ pub(crate) fn selector(data: &[u8]) {
     }
 }
 
-/// A schedule fires later than the time it is asked about.
+/// The next time of a schedule is later than the given time.
 pub(crate) fn cron(data: &[u8]) {
     let Ok(text) = from_utf8(data) else { return };
     if let Ok(schedule) = Schedule::parse(text, &Zone::UTC) {

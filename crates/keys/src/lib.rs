@@ -1,5 +1,5 @@
 //! Private keys and signatures with them. The controllers that sign certificates and tokens use it, and `flyball-tls` for
-//! keys that `ring` does not know ([decision](../../../docs/decisions/keys.md)).
+//! keys that `ring` does not support ([decision](../../../docs/decisions/keys.md)).
 
 mod padding;
 pub mod rsa;
@@ -43,7 +43,7 @@ pub enum KeyError {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the key refuses to sign")]
+#[error("the key cannot sign")]
 pub struct Refused;
 
 /// A signature algorithm with its hash.

@@ -196,7 +196,7 @@ impl Key {
         let random = BoxedUint::from_be_slice_vartime(&random);
         let random = random.rem(modulus.modulus().as_nz_ref()).resize_unchecked(modulus.bits_precision());
         let number = BoxedMontyForm::new(random, modulus);
-        // There is none for multiples of a prime, which nobody will ever see.
+        // Fails only for multiples of one of the primes, which is practically impossible.
         let inverse = number.invert().into_option().ok_or(Refused)?;
         Ok((number, inverse))
     }

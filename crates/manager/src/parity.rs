@@ -10,12 +10,12 @@ pub fn page() -> String {
     format!(
         "# Controllers\n\n\
          All {} controllers of Kubernetes v1.36.4's kube-controller-manager. {} run here. The other {elsewhere} are known by \
-         name only and live in the cloud-controller-manager, as upstream ([its table](parity-cloud.md)).\n\n\
+         name only and are part of the cloud-controller-manager, as in upstream ([its table](parity-cloud.md)).\n\n\
          `watches` names what a controller reads from the shared informers (they use the manager's own credentials) and, with \
          verbs, what it reads from the server under its account; `writes` names \
          what its service account may write, which is no more than upstream's role for that account grants. Resources are \
          written as `plural/subresource.group`.\n\n\
-         This page is written from the table in `crates/manager/src/table.rs`; a test keeps it true \
+         This page is written from the table in `crates/manager/src/table.rs`; a test checks it \
          (`FLYBALL_BLESS=1 cargo test -p flyball-manager` rewrites it). The same table gives \
          [the roles](../deploy/rbac-controllers.yaml), and golden runs compare it with the audit log.\n\n{}",
         CONTROLLERS.len(),

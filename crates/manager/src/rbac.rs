@@ -9,7 +9,7 @@ use crate::table::CONTROLLERS;
 
 const HEAD: &str = "\
 # What the manager's informers and each controller's service account need, written from the table in crates/manager/src/table.rs
-# (`FLYBALL_BLESS=1 cargo test -p flyball-manager` rewrites it; a test keeps it true).
+# (`FLYBALL_BLESS=1 cargo test -p flyball-manager` rewrites it; a test checks it).
 #
 # A kube-apiserver creates roles for the same accounts by itself (system:kube-controller-manager, system:controller:*), and they
 # cover all of this. Apply this file only where they are missing, or read it to see what a controller does.

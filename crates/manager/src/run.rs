@@ -1,4 +1,5 @@
-//! Runs a manager with valid options: connect, serve, leader election, controllers.
+//! Runs a manager whose options are valid: connects to the API server, serves the port, takes part in leader election, runs the
+//! controllers.
 
 use std::sync::Arc;
 
@@ -35,7 +36,6 @@ pub enum RunError {
     Config {
         /// The flag with the configuration.
         flag: &'static str,
-        /// What is wrong with it.
         #[source]
         source: ConfigError,
     },
@@ -62,13 +62,13 @@ pub enum RunError {
     Lost(#[from] Lost),
 }
 
-/// What a manager has besides flags and controllers.
+/// What a program adds to the manager besides its [`Component`](crate::Component).
 #[derive(Default)]
 pub struct Equipment {
     pub extensions: Extensions,
     /// Called once this process leads; controllers start when it has completed.
     pub begin: Option<Begin>,
-    /// Starts another server, which runs on standbys, too.
+    /// Starts another server, which also runs on standbys.
     pub serve: Option<ServeMore>,
 }
 
@@ -78,7 +78,7 @@ pub type ServeMore = Box<dyn FnOnce(&Metrics) -> Result<Option<Listening>, Servi
 /// See [`Equipment::begin`].
 pub type Begin = Box<dyn FnOnce(Surroundings) -> BoxFuture<'static, ()> + Send>;
 
-/// What a manager has when it begins to lead.
+/// What [`Equipment::begin`] gets when this process begins to lead.
 #[derive(Clone)]
 pub struct Surroundings {
     /// The caches that controllers share.
@@ -126,7 +126,7 @@ pub async fn run(
     let mut connection = connect_main(&prepared.options, fence.clone()).await?;
     if shadow {
         tracing::warn!(
-            "{SHADOW} is set: watching and deciding, but writing nothing and standing for no election"
+            "{SHADOW} is set: watching and deciding, but writing nothing and not taking part in leader election"
         );
         connection = connection.shadowed();
     }
@@ -197,7 +197,8 @@ pub async fn run(
     lead(&prepared, &engine, supervision, (elector, second), informers, begin).await
 }
 
-/// Runs controllers with leader election, until shutdown or until a lease is lost. On standby, their caches are filled.
+/// Runs controllers with leader election, until shutdown or until a lease is lost. On standby, their caches are kept filled.
+/// `second` is the elector of a leader migration.
 async fn lead(
     prepared: &Prepared,
     engine: &Engine,
@@ -206,9 +207,9 @@ async fn lead(
     informers: Informers,
     begin: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
-    let (vacancy, vacant) = watch::channel(None);
+    let (send_vacancy, vacancies) = watch::channel(None);
     let main = main.on_vacancy(move |since| {
-        vacancy.send_replace(Some(since));
+        send_vacancy.send_replace(Some(since));
     });
     let (second, second_fence) = second.unzip();
     let (begin_second, begun) = Signal::new();
@@ -225,7 +226,7 @@ async fn lead(
         supervision.shutdown.wait().await;
     };
     let (won, won_second) = (campaign.won(), campaign.won_second());
-    let mandates = async {
+    let start_when_elected = async {
         let since = won.await;
         begin.await;
         leads.set(since);
@@ -236,8 +237,8 @@ async fn lead(
     tokio::select! {
         lost = campaign.lost() => return Err(lost.into()),
         () = work => {}
-        () = mandates => {}
-        () = get_ready(informers, vacant) => {}
+        () = start_when_elected => {}
+        () = update_caches_early(informers, vacancies) => {}
     }
     if prepared.component.release_gate.is_some_and(|gate| prepared.gates.enabled(gate)) {
         campaign.release(prepared.options.config.generic.leader_election.renew_deadline).await;
@@ -245,21 +246,22 @@ async fn lead(
     Ok(())
 }
 
-/// Brings caches up to date when the leader has stopped renewing, so that this takes no time after its lease has expired.
-async fn get_ready(informers: Informers, mut vacant: watch::Receiver<Option<Instant>>) {
-    while vacant.changed().await.is_ok() {
-        let Some(since) = *vacant.borrow_and_update() else { continue };
+/// Brings the caches up to date as soon as the leader has stopped renewing its lease, so that controllers can start right after
+/// the lease has expired.
+async fn update_caches_early(informers: Informers, mut vacancies: watch::Receiver<Option<Instant>>) {
+    while vacancies.changed().await.is_ok() {
+        let Some(since) = *vacancies.borrow_and_update() else { continue };
         let caches = join_all(informers.all().into_iter().map(|cache| cache.current_since(since)));
         tokio::select! {
             _ = caches => tracing::debug!("caches are up to date"),
-            // It has renewed, and stopped again.
-            _ = vacant.changed() => vacant.mark_changed(),
+            // The leader has renewed the lease, and has stopped again.
+            _ = vacancies.changed() => vacancies.mark_changed(),
         }
     }
     std::future::pending().await
 }
 
-/// During a leader migration, some controllers run under a second lease, which the cloud-controller-manager uses, too.
+/// The elector for the second lease of a leader migration, which this process shares with the cloud-controller-manager.
 fn migration_elector(
     generic: &Generic,
     settings: Settings,
@@ -291,7 +293,7 @@ fn by_lease(prepared: &Prepared) -> (Vec<&'static Controller>, Vec<&'static Cont
                 tracing::info!(
                     controller = controller.name,
                     leader = leader.component,
-                    "left to another component"
+                    "the leader migration assigns this controller to another component"
                 );
             }
         }
@@ -299,13 +301,13 @@ fn by_lease(prepared: &Prepared) -> (Vec<&'static Controller>, Vec<&'static Cont
     (mine, migrated)
 }
 
-/// Whether the API server chooses the leader.
+/// Whether the API server chooses the leader (coordinated leader election).
 fn is_coordinated(prepared: &Prepared) -> bool {
     let gate = Gate::CoordinatedLeaderElection;
     (prepared.component.reads)(gate) && prepared.gates.enabled(gate)
 }
 
-/// Not a flag, since the command line is upstream's.
+/// Set by an environment variable, because the flags are exactly upstream's.
 fn is_shadow() -> bool {
     std::env::var_os(SHADOW).is_some_and(|value| !value.is_empty() && value != "0")
 }

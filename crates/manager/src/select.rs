@@ -8,7 +8,7 @@ use flyball_runtime::{
 use crate::{component::Component, table::Controller};
 
 /// Starts regardless of `--controllers`; only a missing key disables it.
-// Upstream: cmd/kube-controller-manager/app/controller_descriptor.go: the controller whose descriptor asks for special handling.
+// Upstream: cmd/kube-controller-manager/app/controller_descriptor.go: the controller with `requiresSpecialHandling`.
 const ALWAYS: &str = "serviceaccount-token-controller";
 
 /// A name in `--controllers` that no controller has.

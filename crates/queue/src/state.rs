@@ -11,15 +11,15 @@ use tokio::time::Instant;
 use crate::backoff::Bucket;
 use crate::{Backoff, Priority, QueueKey};
 
-/// After so many changes in a row, a key of the sweep is processed, so that it is not starved.
+/// After this many changes in a row, a key of a sweep is processed, so that sweeps are not starved.
 const CHANGES_IN_A_ROW: u32 = 7;
 
 /// The state of one key. A key without an entry is not queued, not being processed and not failing.
 #[derive(Default)]
 struct Entry {
-    /// Queued: since when, and with which priority.
+    /// The priority and the time since when it is queued.
     wanted: Option<(Priority, Instant)>,
-    /// Being processed since.
+    /// Since when it is being processed.
     running: Option<Instant>,
     /// Due at a later time; items of the heap with another time are obsolete.
     due: Option<Instant>,

@@ -41,7 +41,7 @@ impl<T> Fresh<T> {
         Ok(Self { files, parse: Box::new(parse), state })
     }
 
-    /// The current value.
+    /// The current value. Checks the files if the last check was more than a second ago.
     pub fn get(&self) -> Arc<T> {
         let mut state = self.state.lock();
         if state.looked.elapsed() >= LOOK_AGAIN {

@@ -80,7 +80,7 @@ impl Health {
         });
     }
 
-    /// Notes a panic that affected more than one key.
+    /// Records a panic that affected more than one key.
     pub(crate) fn panicked(&self, name: &'static str, place: Place) {
         self.change(name, |check| {
             check.panicked = Some((Instant::now(), place));

@@ -31,13 +31,13 @@ impl Judge {
         self.checked.load(Ordering::Relaxed)
     }
 
-    /// The first decisions that broke an invariant: whose, and what is wrong.
+    /// The first violations: the controller, and a description.
     pub fn broken(&self) -> Vec<(&'static str, String)> {
         self.broken.lock().clone()
     }
 }
 
-/// The result of a check that has collected everything that is wrong.
+/// The result of a check, from the violations that it has collected.
 pub fn all_hold(broken: Vec<String>) -> Result<(), String> {
     if broken.is_empty() { Ok(()) } else { Err(broken.join("; ")) }
 }

@@ -16,11 +16,11 @@ use crate::tasks::Tasks;
 
 /// A controller that decides in rounds. [`Tasks::periodic`] runs it.
 pub trait Periodic: Send + Sync + 'static {
-    /// What a round knows of the rounds before it.
+    /// State that is kept from round to round.
     type Memory: Default + Send;
     /// What a round decides on: a snapshot of the caches, the time, live reads.
     type Observations: Send;
-    /// What the controller wants to find again in the outcome of each write.
+    /// The tag by which the controller finds a write in the outcome.
     type Tag: Send;
 
     /// Collects what the next round decides on.
@@ -39,7 +39,7 @@ pub trait Periodic: Send + Sync + 'static {
     /// Passes on what the round has decided besides writes, before they are made: metrics, queues of other tasks.
     fn publish(&self, _memory: &mut Self::Memory) {}
 
-    /// Where the events of its plans come from.
+    /// The recorder for the events of its plans.
     fn events<'a>(&'a self, cx: &'a Context) -> &'a Recorder {
         &cx.events
     }

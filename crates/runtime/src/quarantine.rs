@@ -101,7 +101,7 @@ impl<K: QueueKey> Quarantine<K> {
     }
 }
 
-/// The wait after so many panics before this one.
+/// The wait after a panic, by the number of panics before it.
 fn pause(panics: u32) -> Duration {
     FIRST.saturating_mul(1 << panics.min(16)).min(LONGEST)
 }

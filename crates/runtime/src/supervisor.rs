@@ -13,6 +13,7 @@ use crate::panics::Place;
 use crate::signal::{Leadership, Signal};
 use crate::tasks::{Running, Tasks};
 
+/// The least time between two setups after the first panic; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// After this long without a panic the pause starts at [`FIRST_PAUSE`] again. It is longer than the longest pause, so that
@@ -96,7 +97,8 @@ fn set_up(cx: &Arc<Context>, start: Start, health: &Health) -> Result<Option<Tas
     }
 }
 
-/// Waits for leadership, for a pause, and for full caches, then starts what was set up.
+/// Waits for leadership, then for the pause, then until the caches have synced, and starts the tasks. Never completes if
+/// there are none, because `start` panicked.
 async fn start_when_leading(tasks: Option<Tasks>, leading: &Leadership, pause: Duration) -> Running {
     let Some(tasks) = tasks else { return std::future::pending().await };
     let since = leading.wait().await;

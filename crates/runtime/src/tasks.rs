@@ -27,6 +27,7 @@ use crate::signal::{Signal, Since};
 /// What happens to a key after a sync that did not fail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Next {
+    /// Nothing until the next change.
     #[default]
     Settled,
     /// Requeue after this long.
@@ -34,7 +35,7 @@ pub enum Next {
 }
 
 impl Next {
-    /// The same, but after `limit` at the latest.
+    /// Requeues after `limit` at the latest.
     pub fn within(self, limit: Duration) -> Self {
         match self {
             Self::Settled => Self::After(limit),
@@ -73,14 +74,17 @@ impl<K: WorkKey, R: Reconcile<K>> AnyReconcile<K> for R {
     }
 }
 
-/// Collects what a controller runs. The supervisor starts it.
+/// What a controller runs: its `start` function adds subscriptions, workers and loops, and the supervisor starts them.
 pub struct Tasks {
     cx: Arc<Context>,
     quarantined: Arc<QuarantineCount>,
     subscriptions: Vec<Subscription>,
+    /// Complete when caches have synced and preparations have finished.
     synced: Vec<BoxFuture<'static, ()>>,
     caches: Vec<Arc<dyn AnyInformer>>,
-    running: Vec<(String, BoxFuture<'static, ()>)>,
+    /// Workers and loops with their names, to be started.
+    not_started: Vec<(String, BoxFuture<'static, ()>)>,
+    /// Called at shutdown: they close the queues and set `closing`.
     closers: Vec<Box<dyn Fn() + Send + Sync>>,
     closing: Signal,
     complaint: Complaint,
@@ -97,7 +101,7 @@ impl Tasks {
             subscriptions: vec![],
             synced: vec![],
             caches: vec![],
-            running: vec![],
+            not_started: vec![],
             closers,
             closing,
         }
@@ -107,7 +111,7 @@ impl Tasks {
         self.cx.clone()
     }
 
-    /// For a controller that runs but cannot do its work.
+    /// Makes the controller's health check fail, for a controller that runs but cannot do its work.
     pub fn complaint(&self) -> Complaint {
         self.complaint.clone()
     }
@@ -146,8 +150,9 @@ impl Tasks {
 
     /// Runs `preparation` at once, also on standby; no worker starts before it has finished.
     pub fn prepare(&mut self, preparation: impl Future<Output = ()> + Send + 'static) {
-        let (cx, mut begun) = (self.cx.clone(), JoinSet::new());
-        begun.spawn(async move {
+        // A set, so that the task is aborted when the controller is set up again.
+        let (cx, mut running) = (self.cx.clone(), JoinSet::new());
+        running.spawn(async move {
             let preparation = async {
                 cx.inject_panic(Place::Preparation, &cx.name);
                 preparation.await;
@@ -158,7 +163,7 @@ impl Tasks {
                 std::future::pending::<()>().await;
             }
         });
-        self.synced.push(async move { while begun.join_next().await.is_some() {} }.boxed());
+        self.synced.push(async move { while running.join_next().await.is_some() {} }.boxed());
     }
 
     /// Calls `trigger`, which should only add keys to queues, for every change in a cache.
@@ -201,7 +206,7 @@ impl Tasks {
             let (parked, unconfirmed) = (parked.clone(), unconfirmed.clone());
             let closing = self.closing.clone();
             let work = work(cx, queue, reconciler, quarantine.clone(), parked, unconfirmed, closing);
-            self.running.push((format!("worker {n}"), work.boxed()));
+            self.not_started.push((format!("worker {n}"), work.boxed()));
         }
         let (cx, queue) = (self.cx.clone(), queue.clone());
         self.subscriptions.push(
@@ -233,19 +238,19 @@ impl Tasks {
                 () = task => {}
             }
         };
-        self.running.push((name, task.boxed()));
+        self.not_started.push((name, task.boxed()));
     }
 
     /// Waits until the caches have synced and show everything that a former leader wrote until `since`, then starts
     /// everything. The subscriptions end with the returned value.
     pub(crate) async fn start(self, since: Since) -> Running {
-        let Self { cx, subscriptions, synced, caches, running, closers, .. } = self;
+        let Self { cx, subscriptions, synced, caches, not_started, closers, .. } = self;
         futures::future::join_all(synced).await;
         if let Some(since) = since {
             futures::future::join_all(caches.iter().map(|cache| cache.current_since(since))).await;
         }
         let mut set = JoinSet::new();
-        for (name, task) in running {
+        for (name, task) in not_started {
             let span = tracing::info_span!("controller", controller = cx.name, task = %name);
             set.spawn(report_panic(cx.clone(), name, task).instrument(span));
         }
@@ -271,8 +276,8 @@ impl Running {
         self.set.len()
     }
 
-    /// Stops workers from taking keys, and waits at most `grace` for the running syncs. The barrier finds out the outcome of
-    /// writes that are cancelled then.
+    /// Stops workers from taking keys, and waits at most `grace` for the running syncs; then they are cancelled. A write that
+    /// was cancelled counts as one of unknown outcome, which the barrier reads from the server.
     pub(crate) async fn drain(mut self, grace: Duration) {
         self.subscriptions.clear();
         for close in &self.closers {
@@ -291,18 +296,18 @@ pub fn priority(origin: Origin) -> Priority {
     }
 }
 
-/// The keys of a queue that wait at the barrier, each once, however often they are added meanwhile.
+/// The keys of a queue that wait at the barrier. Each has one task that waits for it, however often the key is added.
 type Parked<K> = Arc<Mutex<FxHashSet<K>>>;
 
 /// The keys of a queue that may have made a write which no cache has shown yet: those that are being synced, and those that
-/// wait at the barrier. Before an informer connects to the server again, etcd may have been restored to a state before the
-/// write. If the server has written as much again since, the wait ends and nothing shows that the write was undone, so these
-/// keys are synced once more.
+/// wait at the barrier. They are synced once more when an informer is about to connect to the server again: etcd may have been
+/// restored to a state before the write, and if the server has since written as many versions as it lost, the barrier is lowered
+/// although the write was undone.
 struct Unconfirmed<K>(Mutex<UnconfirmedKeys<K>>);
 
 struct UnconfirmedKeys<K> {
     running: FxHashSet<K>,
-    /// Some of them may not wait any longer.
+    /// Keys that waited at the barrier after their sync. Some may no longer wait.
     waiting: FxHashSet<K>,
 }
 
@@ -313,12 +318,10 @@ impl<K> Default for Unconfirmed<K> {
 }
 
 impl<K: WorkKey> Unconfirmed<K> {
-    /// A sync begins.
     fn begin(&self, key: &K) {
         self.0.lock().running.insert(key.clone());
     }
 
-    /// A sync has ended.
     fn end(&self, cx: &Context, key: &K) {
         let mut keys = self.0.lock();
         keys.running.remove(key);
@@ -328,14 +331,14 @@ impl<K: WorkKey> Unconfirmed<K> {
         let waiting = &mut keys.waiting;
         if waiting.len() == waiting.capacity() {
             waiting.retain(|key| cx.barrier.is_raised(key.object()));
-            // The next pass over all keys comes after at least as many additions.
+            // So that the next pass over all keys follows at least as many additions.
             let room = waiting.len().max(64);
             waiting.reserve(room);
         }
         waiting.insert(key.clone());
     }
 
-    /// The keys to be synced again.
+    /// The keys to be synced again. Those that are being synced stay, as they may still make writes.
     fn take(&self, cx: &Context) -> impl Iterator<Item = K> + use<K> {
         let mut keys = self.0.lock();
         let waiting = std::mem::take(&mut keys.waiting);
@@ -374,6 +377,7 @@ async fn work<K: WorkKey>(
             }
             if parked.lock().insert(key.clone()) {
                 let (cx, queue, parked, key) = (cx.clone(), queue.clone(), parked.clone(), key.clone());
+                // Not a task of this run: it ends with the wait, and nothing takes the key from a closed queue.
                 tokio::spawn(async move {
                     cx.barrier.lowered(key.object()).await;
                     parked.lock().remove(&key);
@@ -387,7 +391,7 @@ async fn work<K: WorkKey>(
         let span = tracing::info_span!("sync", namespace = %object.namespace, name = %object.name, attempt);
         let sync = async {
             cx.inject_panic(Place::Sync, &*key);
-            // The plan notes it again if the key still waits.
+            // The plan records again what the key waits for.
             cx.record_waiting(object, SmolStr::default(), vec![]);
             reconciler.sync_boxed(&key).await
         };
@@ -416,11 +420,11 @@ fn after_failure<K: WorkKey>(controller: &'static str, queue: &Queue<K>, key: &K
     let (category, chain) = (error.category(), Chain(error));
     match error.retry() {
         Retry::Backoff if error.is_expected() => {
-            tracing::debug!(controller, %key, category, error = %chain, "lost a race; trying again");
+            tracing::debug!(controller, %key, category, error = %chain, "sync could not be completed yet; retrying");
             queue.retry(key.clone());
         }
         Retry::Backoff => {
-            tracing::warn!(controller, %key, category, error = %chain, "sync failed; trying again");
+            tracing::warn!(controller, %key, category, error = %chain, "sync failed; retrying");
             queue.retry(key.clone());
         }
         Retry::Never => {

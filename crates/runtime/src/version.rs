@@ -39,7 +39,7 @@ impl fmt::Display for Minor {
 /// The versions that decide how this process behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Versions {
-    /// The version whose behaviour is wanted.
+    /// The version to emulate.
     pub emulated: Minor,
     /// The oldest version that other parts of the control plane may have.
     pub min_compatibility: Minor,

@@ -1,4 +1,4 @@
-//! Every write goes through here: the client (rate limit, identity), the decision log, metrics, the barrier.
+//! All writes of controllers are made here: the client (rate limit, identity), the decision log, metrics, the barrier.
 
 use std::fmt::Display;
 

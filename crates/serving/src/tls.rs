@@ -52,7 +52,7 @@ pub const CIPHER_SUITES: &[&str] = &[
 ];
 const VERSIONS: [&str; 5] = ["", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"];
 
-/// What is wrong with the TLS options, one sentence each.
+/// The problems in the TLS options, one sentence each.
 pub fn tls_problems(options: &ServingOptions) -> Vec<String> {
     let mut problems = vec![];
     if !VERSIONS.contains(&options.min_version.as_str()) {

@@ -130,7 +130,7 @@ struct ResponseStatus {
     code: u16,
 }
 
-/// Reads a growing log file, each line once. Lines that are no audit events are skipped.
+/// Reads a growing log file, each line once. Lines that are not audit events are skipped.
 pub struct AuditLog {
     path: PathBuf,
     position: u64,

@@ -17,7 +17,7 @@ pub(crate) fn end_state(healed: &Snapshot) -> Snapshot {
     let mut snapshot = healed.clone();
     snapshot.events.clear();
     snapshot.requests.clear();
-    // Whoever sets a field last has it: an entry may be empty after a retry.
+    // The last writer owns a field, so an entry may be empty after a retry.
     snapshot.managers.clear();
     snapshot.objects.values_mut().for_each(forget_steps);
     snapshot.objects.iter_mut().for_each(|(key, object)| forget_between_writes(key, object));

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::api::{Api, Call, Content, Error};
 
-/// Concurrent requests.
+/// The limit on concurrent requests.
 const AT_ONCE: usize = 32;
 const LOOK: Duration = Duration::from_millis(100);
 

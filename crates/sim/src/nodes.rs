@@ -15,7 +15,7 @@ use crate::client::ApiClient;
 use crate::golden::clock::Clock;
 use crate::golden::{PodAction, Stage, next_action};
 
-/// Concurrent requests.
+/// The limit on concurrent requests.
 const AT_ONCE: usize = 32;
 
 /// Runs the pods of one namespace until dropped.

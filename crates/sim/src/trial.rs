@@ -70,9 +70,9 @@ pub struct Trial {
 
 /// The end of a trial.
 pub struct Outcome {
-    /// The final state.
+    /// The state after faults have stopped and the cluster has come to rest.
     healed: Snapshot,
-    /// What a controller manager writes that starts on the final state.
+    /// The writes of a controller manager that is started on the final state; there should be none.
     unrest: Option<String>,
     /// Writes that reached the server before faults stopped.
     pub writes: u64,

@@ -57,7 +57,7 @@ struct Play {
     flags: &'static [&'static str],
 }
 
-/// Whose binary.
+/// The controller manager under test.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Ours,

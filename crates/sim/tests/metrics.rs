@@ -307,7 +307,7 @@ fn objects() -> Vec<(String, Value)> {
                 "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "device"}, "spec": {"spec": device},
             }),
         ),
-        // Without an owner: the one that is created for a pod goes with the pod, when its node is tainted.
+        // Without an owner: a claim that is created for a pod is deleted with the pod when its node is tainted.
         at(
             "resource.k8s.io/v1",
             "resourceclaims",

@@ -1,5 +1,5 @@
 //! The serving port while an unauthenticated client tries invalid tokens on one connection: how fast `/healthz` answers, and
-//! what the API server is asked, for our program and for upstream's. A measurement, so it is run by name:
+//! how many reviews the API server gets, for our program and for upstream's. A measurement, so it is run by name:
 //! `cargo test -p flyball-sim --test strangers -- --ignored --nocapture`. What must hold on any machine is tested in
 //! `crates/serving/src/tests/reviewing.rs`, in virtual time.
 

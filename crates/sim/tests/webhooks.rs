@@ -71,7 +71,7 @@ async fn real(cluster: &mut Cluster) -> anyhow::Result<()> {
     let configuration = configuration(listening.address.port(), &std::fs::read(pki.join("ca.crt"))?);
     api.send(Call::new(Method::POST, CONFIGURATIONS).body(&configuration, Content::Json)).await?;
 
-    // The server takes a moment to heed the configuration.
+    // The server takes some time to apply the configuration.
     let attempts = std::cell::Cell::new(0);
     until("a refusal", Duration::from_secs(60), || async {
         attempts.set(attempts.get() + 1);

@@ -1,5 +1,5 @@
-//! The cryptography of TLS: that of `ring`, extended by the keys that it does not know, which are RSA keys of up to 16384 bits
-//! and ECDSA keys on P-521 ([decision](../../../docs/decisions/keys.md)).
+//! The cryptography of TLS: that of `ring`, and keys that `ring` does not support: RSA keys of up to 16384 bits and ECDSA keys on
+//! P-521 ([decision](../../../docs/decisions/keys.md)).
 
 mod signing;
 mod verifying;
@@ -26,7 +26,7 @@ pub fn provider() -> CryptoProvider {
     }
 }
 
-/// Makes it the provider of this process, if there is none yet.
+/// Makes this the default provider of the process, if there is none yet.
 pub fn install() {
     // Fails only if there is one already.
     let _ = provider().install_default();

@@ -1,4 +1,4 @@
-//! Handshakes in memory, between a client and a server with keys that `ring` does not know.
+//! Handshakes in memory, between a client and a server with keys that `ring` does not support.
 
 use std::sync::Arc;
 

@@ -119,7 +119,7 @@ impl<'a> Bench<'a> {
             .start_manager(name, &Manager { binary, controllers: &controllers, leader_elect, flags: &flags })
     }
 
-    /// Makes `process` the one that is measured.
+    /// Measures `process` from now on.
     pub(crate) fn watch_over(&mut self, process: Process) {
         self.note_peak();
         self.manager = Some(process);

@@ -46,7 +46,7 @@ pub(crate) struct Options {
     scenarios: Vec<String>,
 }
 
-/// Who is measured.
+/// The controller manager that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contender {
     Upstream,

@@ -22,7 +22,7 @@ const E2E: &str = "e2e.test";
 /// agnhost's own certificate, which it serves and reads at its root.
 pub(crate) const CERTIFICATE: [&str; 2] = ["localhost.crt", "localhost.key"];
 
-/// Where everything is.
+/// The folder with the built programs and images.
 #[derive(Debug, Clone)]
 pub(crate) struct Artefacts {
     folder: PathBuf,

@@ -17,7 +17,7 @@ pub(crate) struct Limits {
     pub(crate) minutes: u64,
 }
 
-/// Starts ginkgo; the tests' own output goes to `e2e.log`.
+/// Starts ginkgo; the output of the tests is written to `e2e.log`.
 pub(crate) fn start(
     artefacts: &Artefacts,
     rig: &Rig,

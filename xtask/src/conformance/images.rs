@@ -162,7 +162,7 @@ fn install_busybox(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies a program of this machine with its libraries; a machine without it goes without.
+/// Copies a program of this machine with its libraries; it is left out if the machine does not have it.
 fn borrow(name: &str, root: &Path) -> anyhow::Result<()> {
     let Some(program) = find(name) else {
         println!("  no {name} on this machine: tests that run it in a pod will fail");

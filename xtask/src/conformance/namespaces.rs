@@ -66,7 +66,7 @@ pub(crate) async fn run(args: &[OsString], folder: &Path) -> anyhow::Result<Exit
         .arg(std::env::current_exe().context("find this program")?)
         .args(args)
         .env("TMPDIR", folder)
-        // The end of its input tells the rig that this process is gone.
+        // When this process ends, the rig gets the end of its input.
         .stdin(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true)
@@ -144,7 +144,7 @@ fn remove_cgroups(root: &Path, name: &str) {
     let mut roots = vec![root.join(name)];
     let entries = std::fs::read_dir(root).into_iter().flatten().filter_map(Result::ok);
     roots.extend(entries.map(|entry| entry.path().join(name)));
-    // Processes that were killed take a moment to leave their cgroups.
+    // Killed processes leave their cgroups with a delay.
     for _ in 0..50 {
         roots.retain(|root| root.is_dir());
         roots.iter().for_each(|root| remove_tree(root));

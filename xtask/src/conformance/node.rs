@@ -13,7 +13,7 @@ use super::command::run;
 use super::images;
 use super::network::Address;
 
-/// Folders of the machine that a node replaces by its own: what it writes there goes away with the rig.
+/// Folders that a node does not share with the machine: their contents are removed with the rig.
 pub(crate) const OWN_FOLDERS: [&str; 4] = ["/var/lib", "/var/log", "/run", "/tmp"];
 const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 /// How long containerd may take to serve on a busy machine.
@@ -43,7 +43,7 @@ pub(crate) struct Setup<'a> {
 }
 
 impl Node {
-    /// Creates the namespaces.
+    /// Creates the namespaces of a node.
     pub(crate) fn create(setup: &Setup<'_>, name: &str, address: Address) -> anyhow::Result<Self> {
         let folder = setup.cluster.dir().join(name);
         let mut script = "set -e\nmount --make-rshared /\n".to_owned();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Deserialize;
 
-/// One test's result.
+/// The result of one test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) passed: bool,
@@ -36,7 +36,7 @@ struct Spec {
     #[serde(default)]
     leaf_node_text: String,
     state: String,
-    /// Nanoseconds.
+    /// In nanoseconds.
     #[serde(default)]
     run_time: u64,
     #[serde(default)]
@@ -50,7 +50,7 @@ struct Failure {
     message: String,
 }
 
-/// What ginkgo says about a test that was under way when the time of the whole run was over.
+/// Ginkgo's message for a test that was interrupted by the timeout of the whole run.
 const CUT_SHORT: &str = "A suite timeout occurred";
 
 impl Spec {
@@ -88,7 +88,7 @@ fn parse(text: &[u8]) -> anyhow::Result<Run> {
         .collect())
 }
 
-/// The area of a test: `sig-apps`.
+/// The area of a test, such as `sig-apps`.
 fn area(name: &str) -> &str {
     name.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or("other", |(area, _)| area)
 }
@@ -110,7 +110,7 @@ impl Comparison<'_> {
             .collect()
     }
 
-    /// How many tests only one of the two runs has, since the time was over.
+    /// The number of tests that only one of the two runs has, because the other reached its timeout.
     pub(crate) fn run_by_one_only(&self) -> usize {
         let (Some(upstream), Some(ours)) = (self.upstream, self.ours) else { return 0 };
         let without =

@@ -138,7 +138,7 @@ async fn nodes_of(api: &Arc<Api>) -> anyhow::Result<Vec<Value>> {
 
 fn is_ready(node: &Value) -> bool {
     let is = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
-    // A taint of the node lifecycle controller keeps pods away for a moment longer.
+    // A taint of the node lifecycle controller keeps pods away for a short time.
     node["status"]["conditions"].as_array().is_some_and(|all| all.iter().any(is))
         && node["spec"]["taints"].as_array().is_none_or(Vec::is_empty)
 }

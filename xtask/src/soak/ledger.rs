@@ -36,7 +36,7 @@ impl Wanted {
                 if spec["replicas"].as_u64() != Some(*replicas)
                     || spec["template"]["spec"]["containers"][0]["image"].as_str() != Some(image)
                 {
-                    return Some("is not what its user asked for".to_owned());
+                    return Some("differs from what its user requested".to_owned());
                 }
                 if object["status"]["observedGeneration"] != object["metadata"]["generation"] {
                     return Some("has a status of an older generation".to_owned());

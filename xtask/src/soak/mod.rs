@@ -1,5 +1,5 @@
 //! `cargo xtask soak`: a real control plane under load. Its controller manager is killed every few seconds, its API server
-//! and etcd now and then. A ledger knows what should exist; the cluster must match it at the end, and some rules must hold
+//! and etcd now and then. A ledger records what should exist; the cluster must match it at the end, and some rules must hold
 //! all the time.
 
 mod fault;

@@ -1,4 +1,4 @@
-//! What users, machines and observers share: the client, whose server may be away at any time, and the ledger.
+//! What simulated users, nodes and observers share: the ledger, and a client that retries while the server is unavailable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,17 +21,17 @@ pub(super) struct Shared {
     pub(super) api: Arc<Api>,
     pub(super) client: Arc<dyn ApiClient>,
     pub(super) ledger: Arc<Ledger>,
-    /// When users stop asking for anything new.
+    /// When users stop making changes.
     pub(super) until: Instant,
 }
 
 impl Shared {
-    /// Whether there is time for another round.
+    /// Whether there is time for another change.
     pub(super) fn goes_on(&self) -> bool {
         Instant::now() < self.until
     }
 
-    /// Creates an object, retrying as long as needed; "already exists" means that an answer was lost.
+    /// Creates an object, retrying as long as needed; "already exists" means that an earlier response was lost.
     pub(super) async fn create(&self, collection: &str, object: &Value) {
         self.insist(Method::POST, collection, object, Content::Json, &[409]).await;
     }
@@ -63,7 +63,7 @@ impl Shared {
         }
     }
 
-    /// Sends a request until the server answers with success or one of `tolerated`.
+    /// Sends a request until the response is a success or one of `tolerated`.
     async fn insist(
         &self,
         method: Method,
@@ -89,8 +89,8 @@ impl Shared {
         }
     }
 
-    /// Passes every state of the objects of a collection to `see`, with whether they still exist, until this is dropped.
-    /// A null means that all objects are listed again. Changes while the server is away may be missed.
+    /// Calls `see` for every state of the objects of a collection, with `false` when the object is deleted, until the future is
+    /// dropped. A null announces that all objects are listed again. Changes while the server is unavailable may be missed.
     pub(super) async fn follow(&self, collection: &str, mut see: impl FnMut(&Value, bool)) {
         loop {
             if let Some(mut list) = self.get(collection).await {

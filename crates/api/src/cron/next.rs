@@ -1,5 +1,5 @@
-//! When a schedule fires next. The search goes field by field, from months down to minutes, with the same steps
-//! around daylight saving changes as upstream's (robfig/cron v3, `SpecSchedule.Next`).
+//! When a schedule fires next. The search advances field by field, from months to minutes, and handles daylight saving changes
+//! exactly as upstream does (robfig/cron v3, `SpecSchedule.Next`).
 
 use jiff::ToSpan;
 use jiff::civil::DateTime;
@@ -9,7 +9,7 @@ use crate::Timestamp;
 
 const HOUR: i64 = 3600;
 const MINUTE: i64 = 60;
-/// A schedule that does not fire within so many years never fires, such as on February 30.
+/// A schedule that does not fire within this many years never fires, such as on February 30.
 const YEARS: i16 = 5;
 /// More steps than any search within these years takes. Where a zone skips a whole day, as Samoa did in 2011,
 /// upstream's search does not end.
@@ -30,7 +30,7 @@ impl Schedule {
 /// The time that the search has reached.
 struct Position<'a> {
     zone: &'a Zone,
-    /// Since 1970.
+    /// Unix time.
     seconds: i64,
     /// The same time on a clock in `zone`.
     wall: DateTime,

@@ -11,13 +11,12 @@ use crate::{LabelSelector, ObjectMeta, resource};
 #[serde(default, rename_all = "camelCase")]
 pub struct ClusterRole {
     pub metadata: ObjectMeta,
-    /// What it allows; null when it was never filled.
+    /// `None` in an aggregated role whose rules were never set.
     pub rules: Option<Vec<PolicyRule>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregation_rule: Option<AggregationRule>,
 }
 
-/// What may be done with what.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PolicyRule {
@@ -27,7 +26,7 @@ pub struct PolicyRule {
     pub api_groups: Vec<SmolStr>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<SmolStr>,
-    /// With which objects; all when empty.
+    /// Names of objects; empty for all.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub resource_names: Vec<SmolStr>,
     #[serde(
@@ -38,7 +37,7 @@ pub struct PolicyRule {
     pub non_resource_urls: Vec<SmolStr>,
 }
 
-/// From which roles rules are gathered.
+/// The roles from which the rules are aggregated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AggregationRule {

@@ -30,13 +30,13 @@ pub struct CronJobSpec {
     pub failed_jobs_history_limit: Option<i32>,
 }
 
-/// What is read of a Job template.
+/// The parts of a Job template that are read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct JobTemplate {
-    /// Labels and annotations of the Jobs to make.
+    /// Labels and annotations of new Jobs.
     pub metadata: ObjectMeta,
-    /// The spec of the Jobs to make, as served.
+    /// The spec of new Jobs, as served.
     pub spec: RawJson,
 }
 

@@ -54,7 +54,7 @@ pub struct EndpointConditions {
     pub terminating: Option<bool>,
 }
 
-/// Who should use an endpoint.
+/// The clients that should use an endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EndpointHints {

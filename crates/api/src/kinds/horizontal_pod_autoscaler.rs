@@ -20,7 +20,7 @@ pub struct HorizontalPodAutoscaler {
 #[serde(default, rename_all = "camelCase")]
 pub struct HorizontalPodAutoscalerSpec {
     pub scale_target_ref: ScaleTarget,
-    /// At least so many; one when absent.
+    /// The lower limit; one if absent.
     pub min_replicas: Option<i32>,
     pub max_replicas: i32,
     #[serde(deserialize_with = "null_default")]
@@ -165,7 +165,7 @@ pub struct HorizontalPodAutoscalerStatus {
     #[serde(skip_serializing_if = "skip::zero")]
     pub current_replicas: i32,
     pub desired_replicas: i32,
-    /// What was measured; null when nothing was.
+    /// The measured metrics; null if none was measured.
     pub current_metrics: Option<Vec<MetricStatus>>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,

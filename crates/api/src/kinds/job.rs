@@ -124,7 +124,6 @@ pub struct OnPodCondition {
     pub status: SmolStr,
 }
 
-/// The success policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SuccessPolicy {

@@ -18,7 +18,7 @@ pub struct Lease {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LeaseSpec {
-    /// Who holds it; empty or absent when it is free.
+    /// The identity of the holder; empty or absent when the lease is free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder_identity: Option<SmolStr>,
     #[serde(skip_serializing_if = "Option::is_none")]

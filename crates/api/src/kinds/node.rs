@@ -47,12 +47,11 @@ pub struct NodeStatus {
     pub volumes_in_use: Box<[SmolStr]>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub volumes_attached: Box<[AttachedVolume]>,
-    /// What the kubelet reports about its machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_info: Option<Box<NodeSystemInfo>>,
 }
 
-/// What a kubelet reports about its machine. Clouds find machines by it. Most texts are the same on many nodes.
+/// What a kubelet reports about its machine. Clouds use it to find the machine of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSystemInfo {

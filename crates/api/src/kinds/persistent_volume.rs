@@ -32,7 +32,7 @@ pub struct PersistentVolumeSpec {
     pub mount_options: Vec<SmolStr>,
     /// `Filesystem` or `Block`.
     pub volume_mode: Option<SmolStr>,
-    /// Where it can be reached, as served.
+    /// The nodes that can access it, as served.
     pub node_affinity: Option<RawJson>,
     pub volume_attributes_class_name: Option<SmolStr>,
     pub csi: Option<CsiSource>,

@@ -22,16 +22,16 @@ pub struct PersistentVolumeClaimSpec {
     #[serde(deserialize_with = "null_default")]
     pub access_modes: Vec<SmolStr>,
     pub selector: Option<LabelSelector>,
-    /// How large it must be.
+    /// The requested size.
     pub resources: Resources,
     pub volume_name: SmolStr,
     /// Its class; absent for the default one, empty for none.
     pub storage_class_name: Option<SmolStr>,
     /// `Filesystem` or `Block`.
     pub volume_mode: Option<SmolStr>,
-    /// What it starts with, as served.
+    /// The source of its initial contents, as served.
     pub data_source: Option<RawJson>,
-    /// What it starts with, as served.
+    /// The source of its initial contents, as served.
     pub data_source_ref: Option<RawJson>,
     pub volume_attributes_class_name: Option<SmolStr>,
 }
@@ -58,7 +58,7 @@ pub struct PersistentVolumeClaimStatus {
     pub modify_volume_status: Option<ModifyVolumeStatus>,
 }
 
-/// How far a change of attributes is.
+/// The progress of a change of its VolumeAttributesClass.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ModifyVolumeStatus {

@@ -112,7 +112,7 @@ pub struct PodResourceClaim {
     pub resource_claim_template_name: Option<SmolStr>,
 }
 
-/// A container, as far as controllers look into it.
+/// A container with the fields that controllers read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(from = "wire::ContainerWire")]
 pub struct Container {

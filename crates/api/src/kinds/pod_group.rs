@@ -7,7 +7,7 @@ use crate::de::null_default;
 use crate::pod::{PodResourceClaim, PodResourceClaimStatus};
 use crate::{ObjectMeta, resource};
 
-/// A scheduling.k8s.io/v1alpha2 PodGroup, as far as controllers look into it.
+/// A scheduling.k8s.io/v1alpha2 PodGroup with the fields that controllers read.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct PodGroup {

@@ -11,7 +11,7 @@ use crate::{Labels, ObjectMeta, PodTemplate, WithRaw, resource};
 pub struct ReplicationController {
     pub metadata: ObjectMeta,
     pub spec: WithRaw<ReplicationControllerSpec>,
-    /// What there is, in the fields of a ReplicaSet's; `terminatingReplicas` stays absent.
+    /// The same type as a ReplicaSet's; `terminatingReplicas` is always absent.
     pub status: ReplicaSetStatus,
 }
 
@@ -22,7 +22,7 @@ pub struct ReplicationControllerSpec {
     pub replicas: Option<i32>,
     /// How long a pod must be ready to be available.
     pub min_ready_seconds: i32,
-    /// Which pods; the server defaults it to the labels of the template.
+    /// The labels of its pods; by default those of the template.
     pub selector: Labels,
     pub template: Option<PodTemplate>,
 }

@@ -8,7 +8,7 @@ use crate::de::null_default;
 use crate::taint::Taint;
 use crate::{ObjectMeta, intern, resource};
 
-/// A resource.k8s.io/v1 ResourceSlice, as far as controllers look into it.
+/// A resource.k8s.io/v1 ResourceSlice with the fields that controllers read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ResourceSlice {

@@ -16,7 +16,7 @@ pub const BOOTSTRAP_TOKEN: &str = "bootstrap.kubernetes.io/token";
 #[serde(default, from = "Wire", rename_all = "camelCase")]
 pub struct Secret {
     pub metadata: ObjectMeta,
-    /// What it holds, such as [`SERVICE_ACCOUNT_TOKEN`].
+    /// The type, such as [`SERVICE_ACCOUNT_TOKEN`].
     #[serde(rename = "type")]
     pub type_: SmolStr,
     /// Base64 text by key; empty unless the type is one that controllers work on.

@@ -21,7 +21,7 @@ pub struct Service {
 pub struct ServiceSpec {
     #[serde(deserialize_with = "null_default")]
     pub ports: Vec<ServicePort>,
-    /// Which pods; absent when someone else keeps the endpoints.
+    /// The labels of its pods; absent if another component manages the endpoints.
     pub selector: Option<Labels>,
     /// The first of `cluster_ips`; `None` for a headless one.
     #[serde(rename = "clusterIP")]
@@ -86,7 +86,7 @@ pub struct ServiceStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// What a load balancer gives.
+/// The status of a load balancer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LoadBalancerStatus {
@@ -94,7 +94,7 @@ pub struct LoadBalancerStatus {
     pub ingress: Vec<LoadBalancerIngress>,
 }
 
-/// Where a load balancer is reached.
+/// An address of a load balancer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LoadBalancerIngress {

@@ -12,7 +12,6 @@ use crate::{IntOrString, LabelSelector, ObjectMeta, PodTemplate, WithRaw, resour
 #[serde(default, rename_all = "camelCase")]
 pub struct StatefulSet {
     pub metadata: ObjectMeta,
-    /// Which pods and claims, in which order.
     pub spec: WithRaw<StatefulSetSpec>,
     pub status: StatefulSetStatus,
 }

@@ -24,7 +24,7 @@ pub struct StorageClass {
     /// `Immediate` or `WaitForFirstConsumer`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_binding_mode: Option<SmolStr>,
-    /// Where its volumes may be, as served.
+    /// The topologies in which volumes may be provisioned, as served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_topologies: Option<RawJson>,
 }

@@ -6,7 +6,7 @@ use smol_str::SmolStr;
 use crate::de::null_default;
 use crate::{ObjectMeta, resource};
 
-/// An internal.apiserver.k8s.io/v1alpha1 StorageVersion; only who has said something.
+/// An internal.apiserver.k8s.io/v1alpha1 StorageVersion. Only the ids of the API servers are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StorageVersion {

@@ -6,7 +6,7 @@ use smol_str::SmolStr;
 use crate::de::null_default;
 use crate::{ObjectMeta, RawJson, resource};
 
-/// A scheduling.k8s.io/v1alpha2 Workload, as far as controllers look into it.
+/// A scheduling.k8s.io/v1alpha2 Workload with the fields that controllers read.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Workload {
@@ -22,7 +22,7 @@ pub struct WorkloadSpec {
     pub pod_group_templates: Vec<PodGroupTemplate>,
 }
 
-/// What a Workload is about, in its namespace.
+/// The object that a Workload belongs to, in the same namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TypedLocalObjectReference {

@@ -1,4 +1,4 @@
-//! The entries of `managedFields`: who owns what.
+//! The entries of `managedFields`: which manager owns which fields.
 
 use serde_json::{Value, json};
 

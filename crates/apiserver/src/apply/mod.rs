@@ -21,7 +21,7 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 pub(crate) struct Apply<'a> {
     pub(crate) manager: &'a str,
-    /// Take fields over from other managers.
+    /// Take ownership of fields of other managers.
     pub(crate) force: bool,
     /// The part that is applied.
     pub(crate) sub: Option<Subresource>,
@@ -124,7 +124,7 @@ impl Apply<'_> {
         ops.decode(merged)
     }
 
-    /// Removes what this manager applied before, no longer applies, and no other manager owns.
+    /// Removes the fields that this manager applied before, no longer applies, and no other manager owns.
     fn prune(&self, merged: &mut Value, entries: &[Entry], wanted: &Set, typed: Typed<'_>, sub: &str) {
         let Some(last) = entries.iter().find(|entry| entry.is_applied_by(self.manager, sub)) else { return };
         let mut owned = wanted.clone();
@@ -233,7 +233,7 @@ pub(crate) fn track_update(ops: &Ops<'_>, sub: Option<Subresource>, new: &mut Va
     });
     let mut entries = match old {
         _ if reset => Vec::new(),
-        // A client may rewrite the entries themselves (kubectl does, when it turns to server-side apply).
+        // A client may write the entries itself (kubectl does when it migrates to server-side apply).
         _ if new["metadata"]["managedFields"].is_array() => managed::read(new),
         Some(old) => managed::read(old),
         None => Vec::new(),
@@ -318,8 +318,8 @@ pub(crate) fn same_but_for_times(new: &Value, old: &Value) -> bool {
     })
 }
 
-/// Whether two maps are the same, where one field has a rule of its own. That field is compared last: it is the
-/// largest, and most changes show elsewhere.
+/// Whether two maps are equal, with a special comparison for one field. That field is compared last: it is the largest, and most
+/// changes are in others.
 fn same_fields(
     new: &Map<String, Value>,
     old: &Map<String, Value>,

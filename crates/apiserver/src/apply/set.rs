@@ -1,4 +1,4 @@
-//! Sets of fields, as `managedFields` writes them: a tree whose steps are `f:name`, `k:{"key":"value"}` or `v:value`.
+//! Sets of fields in the format of `managedFields`: a tree with the path elements `f:name`, `k:{"key":"value"}` and `v:value`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 /// A set of paths into an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Set {
-    /// The path itself belongs to the set.
+    /// Whether the path itself is in the set.
     pub(super) here: bool,
     pub(super) below: BTreeMap<String, Set>,
 }
@@ -46,7 +46,7 @@ impl Set {
         Value::Object(out)
     }
 
-    /// No set contains an empty one, so this looks no further.
+    /// Empty subtrees are never stored, so children need not be checked.
     pub(super) fn is_empty(&self) -> bool {
         !self.here && self.below.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Walks objects by type: which fields there are, what differs, how a configuration is merged into an object.
+//! Traverses objects by type: lists their fields, compares them, merges a configuration into an object.
 
 use serde_json::{Map, Value};
 
@@ -15,11 +15,11 @@ pub(super) enum Typed<'a> {
     Field { shape: &'a Shape, list: &'a ListKind, atomic: Option<bool> },
     /// A value described by a custom resource's schema.
     Custom(&'a Value),
-    /// Nothing: maps are merged, lists are one value.
+    /// An unknown type: maps are merged, lists are atomic.
     Unknown,
 }
 
-/// How a value is divided among owners.
+/// The granularity at which managers own a value.
 enum Division<'a> {
     Fields,
     /// Item by item, by these keys.
@@ -150,7 +150,7 @@ impl<'a> Typed<'a> {
         format!("k:{}", Value::Object(id))
     }
 
-    /// The items of a list with the steps that lead to them.
+    /// The items of a list with their path elements.
     fn steps<'v>(&self, items: &'v [Value], division: &Division<'_>) -> Vec<(String, &'v Value)> {
         let step = |item: &Value| match division {
             Division::Keyed(keys) => self.step_of(item, keys),
@@ -160,7 +160,7 @@ impl<'a> Typed<'a> {
     }
 }
 
-/// The fields that a configuration names.
+/// The fields that are set in a configuration.
 pub(super) fn fields_of(value: &Value, typed: Typed<'_>) -> Set {
     let division = typed.division(value);
     match (&division, value) {
@@ -253,7 +253,7 @@ impl Difference {
     }
 }
 
-/// Everything in a value, itself included, as owned by the manager that added it.
+/// All paths of a value that a manager has added, including its own.
 fn whole(value: &Value, typed: Typed<'_>) -> Set {
     let mut set = fields_of(value, typed);
     set.here = true;
@@ -321,7 +321,7 @@ pub(super) fn merge(live: &Value, config: &Value, typed: Typed<'_>) -> Value {
             let before = typed.steps(live, &division);
             let wanted = typed.steps(config, &division);
             let mut out: Vec<Value> = Vec::new();
-            // Applied items come in the applied order; others keep their place before the next common one.
+            // Applied items are in the applied order; the others stay before the next item that both lists have.
             let mut rest = before.iter().peekable();
             for (step, item) in &wanted {
                 let place = before.iter().position(|(s, _)| s == step);

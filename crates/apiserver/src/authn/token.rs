@@ -19,7 +19,7 @@ use crate::store::{Key, ShelfId};
 /// Why a signing key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// Not PEM, or no private key in it.
+    /// It is not PEM, or contains no private key.
     #[error("it holds no private key in PEM form: {0}")]
     Pem(String),
     /// A kind of key that cannot sign tokens.
@@ -94,7 +94,7 @@ impl Keys {
                 let public = RsaPublicKeyComponents::<Vec<u8>>::from(pair.public_key());
                 json!({"kty": "RSA", "n": BASE64.encode(public.n), "e": BASE64.encode(public.e)})
             }
-            // An uncompressed point: a byte that says so, then x and y of equal length.
+            // An uncompressed point: a byte for the format, then x and y of equal length.
             Signer::Ecdsa(pair) => {
                 let point = &pair.public_key().as_ref()[1..];
                 let (x, y) = point.split_at(point.len() / 2);
@@ -173,9 +173,9 @@ pub(crate) struct Bound {
 pub(crate) struct Claims<'a> {
     pub issuer: &'a str,
     pub audiences: Vec<String>,
-    /// Seconds since 1970.
+    /// Unix time.
     pub issued: i64,
-    /// Seconds since 1970.
+    /// Unix time.
     pub expires: i64,
     pub namespace: &'a str,
     pub account: &'a str,
@@ -200,7 +200,7 @@ impl Claims<'_> {
     }
 }
 
-/// The user of a service account token, if we signed it, it is valid now and for us, and the objects it names exist.
+/// The user of a service account token, if its signature, times and audience are valid, and the objects in it exist.
 pub(super) fn verify(server: &Inner, keys: &Keys, token: &str, audiences: &[&str]) -> Option<User> {
     let claims = keys.open(token)?;
     if claims["iss"] == "kubernetes/serviceaccount" {
@@ -230,7 +230,7 @@ pub(super) fn verify(server: &Inner, keys: &Keys, token: &str, audiences: &[&str
     {
         let Some(name) = kubernetes[what]["name"].as_str() else { continue };
         let uid = kubernetes[what]["uid"].as_str().unwrap_or_default();
-        // The node of a pod is only informative.
+        // The node in the token of a pod is not checked.
         let informative = what == "node" && kubernetes["pod"].is_object();
         if !informative && !exists(server, plural, home, name, uid) {
             return None;

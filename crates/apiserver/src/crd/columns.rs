@@ -1,4 +1,4 @@
-//! `additionalPrinterColumns`: small JSONPath expressions that make the cells of `kubectl get`.
+//! `additionalPrinterColumns`: simple JSONPath expressions for the cells of `kubectl get`.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ enum Step {
     Filter { field: Vec<String>, equals: String },
 }
 
-/// The columns of a version; its age if it names none.
+/// The columns of a version; the age of the object if there are none.
 pub(super) fn columns_of(version: &Value) -> Vec<Column> {
     let age = || vec![json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})];
     let named = version["additionalPrinterColumns"].as_array().filter(|list| !list.is_empty()).cloned();
@@ -56,7 +56,7 @@ impl Column {
     }
 }
 
-/// Reads `.a.b[0].c[?(@.type=="Ready")].d`; what cannot be read selects nothing.
+/// Parses `.a.b[0].c[?(@.type=="Ready")].d`; an invalid path selects nothing.
 fn parse(path: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut rest = path.trim().trim_start_matches('{').trim_end_matches('}').trim_start_matches('$');

@@ -30,7 +30,7 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
-    /// Drops the fields that the schema does not have, and names them.
+    /// Drops the fields that the schema does not have, and returns their paths.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut unknown = Vec::new();
         if let Some(meta) = kinds::schema::builtin().types().find(|t| t.model.ends_with("meta.v1.ObjectMeta"))
@@ -70,7 +70,7 @@ impl Definition {
         findings
     }
 
-    /// Where `/scale` finds its numbers.
+    /// The paths that `/scale` reads and writes.
     pub(crate) fn scale_paths(&self) -> ScalePaths<'_> {
         match &self.scale {
             Some((spec, status, selector)) => ScalePaths { spec, status, selector },

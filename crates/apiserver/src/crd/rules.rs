@@ -1,7 +1,7 @@
-//! Validation rules of schemas (`x-kubernetes-validations`): which objects pass, in the words of the real server.
+//! Validation rules of schemas (`x-kubernetes-validations`), with the error messages of the real server.
 //!
-//! A rule sees the value at its schema as `self` and, where old and new can be matched, what it was as `oldSelf`. A rule
-//! that an unchanged value breaks does not block an update: that would make objects immutable when a rule is added.
+//! In a rule, `self` is the value at its schema and `oldSelf` its old value, where old and new can be matched. A rule that an
+//! unchanged value breaks does not block an update: otherwise a new rule would make existing objects immutable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const RULES: &str = "x-kubernetes-validations";
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// No message that an expression makes is longer.
+/// The limit on messages from a `messageExpression`.
 const LONGEST_MESSAGE: usize = 5 * 1024;
 
 /// The rules at one schema and below it.
@@ -31,7 +31,7 @@ pub(crate) struct Rules {
     values: Option<Box<Rules>>,
     items: Option<Box<Rules>>,
     all_of: Vec<Rules>,
-    /// How entries of the list are told apart, if they are.
+    /// The fields that identify an entry of the list; `None` if entries have no identity.
     keys: Option<Vec<String>>,
     is_atomic: bool,
 }
@@ -48,7 +48,7 @@ struct Rule {
 }
 
 impl Rule {
-    /// What stands for the rule in errors.
+    /// The text of the rule in errors.
     fn shown(&self) -> &str {
         if self.message.is_empty() { self.rule.trim() } else { self.message.trim() }
     }
@@ -58,7 +58,7 @@ impl Rule {
     }
 }
 
-/// What running rules found.
+/// The result of running rules.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) causes: Vec<Cause>,
@@ -113,7 +113,7 @@ fn read(schema: &Value, shape: &Value, is_root: bool) -> Option<Rules> {
     Some(Rules { schema: typed, of, rules, properties, values, items, all_of, keys, is_atomic })
 }
 
-/// The environments of a schema's rules: with `oldSelf` as it was, and as something that may be absent.
+/// The environments of a schema's rules: with `oldSelf`, and with `oldSelf` as an optional value.
 fn environments(schema: &Schema) -> [Env; 2] {
     let mut objects: BTreeMap<SmolStr, Fields> = BTreeMap::new();
     let of = schema.declare(&mut objects).unwrap_or(Type::Dyn);
@@ -153,7 +153,7 @@ enum Kind {
     Message,
 }
 
-/// A program, or why there is none, as the real server says it.
+/// The compiled expression, or the real server's message for an invalid one.
 fn compile(expression: &str, env: &Env, wanted: &Type, kind: Kind) -> Result<Program, String> {
     let prefix = if kind == Kind::Message { "messageExpression " } else { "" };
     let program = Program::compile(expression, env).map_err(|refusal| match refusal {
@@ -168,7 +168,7 @@ fn compile(expression: &str, env: &Env, wanted: &Type, kind: Kind) -> Result<Pro
     }
 }
 
-/// The path that a rule reports on, as errors show it; or none if the schema has no such path.
+/// The `fieldPath` of a rule as errors show it; `None` if the schema has no such path.
 fn field_path(path: &str, schema: &Value) -> Option<String> {
     let (mut rest, mut schema, mut shown) = (path, schema, String::new());
     while !rest.is_empty() {
@@ -197,19 +197,22 @@ fn field_path(path: &str, schema: &Value) -> Option<String> {
     Some(shown)
 }
 
-/// Whether a value and the nearest place around it that old and new have in common are unchanged.
+/// Ratcheting: a broken rule is ignored if the value has not changed.
 #[derive(Debug, Clone, Copy)]
 struct Ratchet {
+    /// Whether the value is unchanged; `None` if it has no old value to compare with.
     is_same: Option<bool>,
+    /// The same for the nearest enclosing value that has an old one.
     is_parent_same: Option<bool>,
 }
 
 impl Ratchet {
+    /// Whether broken rules are ignored.
     fn excuses(self) -> bool {
         self.is_same.or(self.is_parent_same).unwrap_or(false)
     }
 
-    /// For something below: its own comparison, if it has one.
+    /// For a value inside of this one, with its own comparison.
     fn below(self, is_same: Option<bool>) -> Self {
         match self.is_same {
             None => self,
@@ -420,7 +423,7 @@ fn child(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// What is wrong with the rules that a definition declares.
+/// The problems in the rules of a CustomResourceDefinition.
 pub(crate) fn faults(schema: &Value, path: &str) -> Vec<Cause> {
     let mut found = Faults::default();
     examine(schema, path, true, None, &mut found);
@@ -428,7 +431,7 @@ pub(crate) fn faults(schema: &Value, path: &str) -> Vec<Cause> {
     found.of_shape
 }
 
-/// Rules are not compiled where something is wrong with their shape, or with that of rules below.
+/// Rules are compiled only if they and the rules below have the right shape.
 #[derive(Default)]
 struct Faults {
     of_shape: Vec<Cause>,
@@ -489,7 +492,7 @@ fn examine(schema: &Value, path: &str, is_root: bool, loose: Option<&str>, found
     }
 }
 
-/// A rule as the real server repeats it in errors.
+/// A rule as the real server quotes it in errors.
 fn shown(rule: &Value) -> Value {
     let mut shown = serde_json::Map::new();
     for (key, go) in [

@@ -1,4 +1,4 @@
-//! What a structural schema does to an object before it is validated: pruning and defaulting.
+//! Pruning and defaulting by a structural schema, before an object is validated.
 
 use serde_json::Value;
 

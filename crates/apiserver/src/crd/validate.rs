@@ -1,4 +1,4 @@
-//! Validation of custom objects against their schema, in the words of the real server. Its rules
+//! Validation of custom objects against their schema, with the error messages of the real server. Its rules
 //! (`x-kubernetes-validations`) are run by `rules`.
 
 use regex::Regex;

@@ -35,7 +35,7 @@ pub(crate) fn media_type(headers: &http::HeaderMap) -> &str {
     }
 }
 
-/// Parses an object that should be of `kind`; with it, the paths of keys that it gives more than once.
+/// Parses an object that should be of `kind`. Also returns the paths of its duplicate keys.
 pub(crate) fn object(media: &str, bytes: &Bytes, kind: &str) -> Result<(Value, Vec<String>), ApiError> {
     let unrecognised = |error: String| {
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(120)]).into_owned();

@@ -1,5 +1,5 @@
-//! Reads JSON and records keys that occur twice in one object, which a plain parser ignores: the last one counts, but the
-//! author may have meant the first.
+//! Parses JSON and records duplicate keys, which other parsers ignore: the last one counts, but its author may have meant the
+//! first.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
-/// At most this many are reported; upstream's number.
+/// The limit on reported keys, as in upstream.
 const MOST: usize = 100;
 
-/// A document, and the paths of the keys that were given again.
+/// A document, and the paths of its duplicate keys.
 pub(super) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
     let mut again = Vec::new();
     let mut reader = serde_json::Deserializer::from_slice(bytes);

@@ -1,8 +1,8 @@
-//! Which representation a client wants: the object, only its metadata, or a table of it; as JSON or YAML.
+//! The representation that a client accepts: the object, only its metadata, or a table of it; as JSON or YAML.
 
 use crate::error::ApiError;
 
-/// What an answer shows of an object.
+/// Which part of an object a response contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
     Whole,
@@ -12,13 +12,13 @@ pub(crate) enum View {
     Table,
 }
 
-/// How an answer is written.
+/// The format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Accept {
     pub view: View,
     /// As YAML instead of JSON.
     pub yaml: bool,
-    /// Compressed, if it is long enough to be worth it.
+    /// Whether long responses are compressed.
     pub gzip: bool,
 }
 

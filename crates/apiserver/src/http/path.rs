@@ -1,19 +1,18 @@
-//! Reads what a request is about from its method and path.
+//! Parses the method and path of a request.
 
 use smol_str::SmolStr;
 
-/// What a request asks for, in the words that RBAC and audit use.
+/// The attributes of a request, as RBAC and the audit log name them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestInfo {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; the lower-cased method for
-    /// paths that are no resources.
+    /// paths that are not resources.
     pub verb: &'static str,
     /// Whether it is about a resource.
     pub is_resource: bool,
     pub path: String,
     pub group: SmolStr,
     pub version: SmolStr,
-    /// Namespace, if one is named.
     pub namespace: Option<SmolStr>,
     pub resource: SmolStr,
     pub subresource: SmolStr,
@@ -33,7 +32,7 @@ impl RequestInfo {
     }
 }
 
-/// Reads a request's method and path; `watch` says whether the query asks for a watch.
+/// Parses a request's method and path. `watch` is the query parameter.
 pub(crate) fn parse(method: &http::Method, path: &str, watch: bool) -> RequestInfo {
     let mut info = RequestInfo { path: path.to_owned(), verb: plain_verb(method), ..RequestInfo::default() };
     let mut parts = path.split('/').filter(|part| !part.is_empty()).map(super::query::decode);
@@ -59,7 +58,7 @@ pub(crate) fn parse(method: &http::Method, path: &str, watch: bool) -> RequestIn
     info.is_resource = true;
     if parts[0] == "namespaces" && parts.len() > 1 {
         info.namespace = Some(parts[1].as_str().into());
-        // `/namespaces/x`, `/namespaces/x/status` are about the namespace; `/namespaces/x/pods` about what is in it.
+        // `/namespaces/x` and `/namespaces/x/status` address the namespace; `/namespaces/x/pods` addresses its contents.
         let inside = parts.len() > 2 && !["status", "finalize"].contains(&parts[2].as_str());
         if inside {
             parts.drain(..2);

@@ -1,4 +1,4 @@
-//! Reads request bodies in Kubernetes' protocol buffers, which upstream's typed clients send. Answers are JSON,
+//! Reads request bodies in Kubernetes' protocol buffers, which upstream's typed clients send. Responses are JSON,
 //! which all of them accept. `protobuf.txt` has the field numbers (see `tools/controlplane/protobuf`).
 
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 const MAGIC: &[u8] = b"k8s\0";
-/// Messages nest no deeper than this; a hostile body cannot exhaust the stack.
+/// The limit on nesting, so that a malicious body cannot exhaust the stack.
 const MAX_DEPTH: usize = 64;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +35,7 @@ enum Wire {
 
 struct Field {
     number: u64,
-    /// JSON name; `~` for a message whose fields are the owner's in JSON.
+    /// JSON name; `~` for a message whose fields are inlined in JSON.
     name: &'static str,
     wire: Wire,
 }
@@ -289,7 +289,7 @@ enum Part<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message, in the order in which they come.
+/// The fields of a message, in the order of the bytes.
 struct Parts<'a>(&'a [u8]);
 
 impl<'a> Iterator for Parts<'a> {

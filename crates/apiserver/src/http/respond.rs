@@ -17,18 +17,18 @@ use crate::error::ApiError;
 
 /// Any error of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-/// The body of every answer.
+/// The body of every response.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
-/// Below this many bytes compression is not worth it; upstream's threshold.
+/// Shorter responses are not compressed, as in upstream.
 const GZIP_FROM: usize = 128 * 1024;
 
-/// A body from bytes that are there.
+/// A body of known bytes.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// JSON bytes as an answer.
+/// A response with JSON bytes.
 pub(crate) fn json(code: u16, bytes: Bytes, accept: Accept) -> Response<Body> {
     if accept.yaml {
         let text = serde_json::from_slice::<Value>(&bytes)
@@ -50,7 +50,7 @@ pub(crate) fn json(code: u16, bytes: Bytes, accept: Accept) -> Response<Body> {
     with_type(code, bytes, "application/json")
 }
 
-/// JSON that comes piece by piece as an answer.
+/// A response with JSON that is produced piece by piece.
 pub(crate) fn pieces(
     code: u16,
     pieces: impl Iterator<Item = Bytes> + Send + 'static,
@@ -85,12 +85,12 @@ fn say_gzip(response: &mut Response<Body>) {
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
-/// A JSON value as an answer.
+/// A response with a JSON value.
 pub(crate) fn value(code: u16, value: &Value, accept: Accept) -> Response<Body> {
     json(code, Bytes::from(value.to_string()), accept)
 }
 
-/// A refusal as an answer.
+/// An error response.
 pub(crate) fn refusal(error: &ApiError, accept: Accept) -> Response<Body> {
     let mut response = value(error.code, &error.status(), accept);
     if let Some(seconds) = error.retry_after() {
@@ -99,12 +99,12 @@ pub(crate) fn refusal(error: &ApiError, accept: Accept) -> Response<Body> {
     response
 }
 
-/// Plain text as an answer.
+/// A response with plain text.
 pub(crate) fn text(code: u16, text: impl Into<Bytes>) -> Response<Body> {
     with_type(code, text.into(), "text/plain; charset=utf-8")
 }
 
-/// Bytes of a given type as an answer.
+/// A response with bytes of a given type.
 pub(crate) fn with_type(code: u16, bytes: Bytes, content_type: &'static str) -> Response<Body> {
     let mut response = Response::new(full(bytes));
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -21,8 +21,8 @@ const BINARY: u8 = 0x82;
 const CLOSE: u8 = 0x88;
 /// Status 1000: normal closure.
 const NORMAL: [u8; 2] = 1000_u16.to_be_bytes();
-/// How long a client may take to close after us.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a client may take to close the connection after our close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The channel of a message of a remote command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Handshake {
         Some(Self { accept, protocol, upgrade })
     }
 
-    /// Accepts it: the client gets `messages` and then the end.
+    /// Accepts the upgrade: the client gets `messages`, then a close frame.
     pub(crate) fn say(self, messages: Vec<(Channel, String)>) -> Response<Body> {
         let Self { accept, protocol, upgrade } = self;
         tokio::spawn(async move {
@@ -97,13 +97,13 @@ async fn session(upgrade: OnUpgrade, messages: &[(Channel, String)]) -> Result<(
         while stream.read(&mut discarded).await? > 0 {}
         std::io::Result::Ok(())
     };
-    match tokio::time::timeout(FAREWELL, hangs_up).await {
+    match tokio::time::timeout(CLOSE_TIMEOUT, hangs_up).await {
         Ok(ended) => Ok(ended?),
         Err(_) => Ok(stream.shutdown().await?),
     }
 }
 
-/// One whole frame, unmasked as a server's are.
+/// One frame, unmasked, as frames of servers are.
 fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![opcode];
     match (u8::try_from(payload.len()), u16::try_from(payload.len())) {

@@ -1,5 +1,5 @@
-//! Deployments, replica sets, daemon sets, stateful sets and replication controllers: what is filled in, when the
-//! generation rises, what a status write may touch.
+//! Deployments, replica sets, daemon sets, stateful sets and replication controllers: defaults, when the
+//! generation increases, and which fields a write to the status may change.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub(super) struct StatefulSet;
 /// `v1` ReplicationController.
 pub(super) struct ReplicationController;
 
-/// Completes a rolling update of which only one half is given. No rolling update for other strategies.
+/// Sets the missing bound of a rolling update; other strategies have none.
 pub(super) fn default_deployment_spec(spec: &mut Value) {
     spec.or_put("strategy.type", "RollingUpdate");
     if spec.text("strategy.type") == "RollingUpdate" {
@@ -41,7 +41,7 @@ pub(super) fn default_daemon_set_spec(spec: &mut Value) {
 }
 
 /// Upstream: pkg/apis/apps/v1/defaults.go, SetDefaults_StatefulSet: a strategy that is named without its
-/// `rollingUpdate` does not get one, while one that is not named does. Claims of the template carry their kind.
+/// `rollingUpdate` does not get one, while one that is not named does. Claims of the template get their kind.
 pub(super) fn default_stateful_set_spec(spec: &mut Value) {
     if spec.text("updateStrategy.type").is_empty() {
         spec.put("updateStrategy.type", "RollingUpdate");
@@ -79,7 +79,7 @@ macro_rules! prints {
 pub(super) use prints;
 
 impl Strategy for Deployment {
-    /// Annotations count as well: they are copied to the replica sets.
+    /// Also if annotations changed: they are copied to the replica sets.
     fn spec_changed(&self, new: &Value, old: &Value) -> bool {
         ["spec", "metadata.annotations"].iter().any(|path| new.at(path) != old.at(path))
     }

@@ -1,5 +1,5 @@
-//! Horizontal pod autoscalers: defaults, and the older version as a view of the newer. What v1 cannot express
-//! travels in annotations, as upstream has it.
+//! Horizontal pod autoscalers: defaults, and the older version as a view of the newer. Fields that v1 does not have
+//! are in annotations, as in upstream.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ fn cpu_metric(percent: i64) -> Value {
     json!({"type": "Resource", "resource": {"name": "cpu", "target": target}})
 }
 
-/// Whether a metric is the one that v1 has a field for.
+/// Whether a metric is CPU utilisation, for which v1 has a field.
 fn is_cpu_utilization(metric: &Value) -> bool {
     metric.text("type") == "Resource" && metric.text("resource.name") == "cpu"
 }

@@ -1,4 +1,4 @@
-//! Jobs and cron jobs: defaults, and the selector by which a job knows its pods.
+//! Jobs and cron jobs: defaults, and the selector by which a job selects its pods.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ pub(super) struct Job;
 /// `batch/v1` CronJob.
 pub(super) struct CronJob;
 
-/// Counts, completion mode and policies that a job is run by.
+/// Sets the counts, the completion mode and the policies of a job.
 pub(super) fn default_job(job: &mut Value) {
     let Some(spec) = job.at_mut("spec") else { return };
     if !spec.has("completions") && !spec.has("parallelism") {
@@ -86,7 +86,7 @@ impl Strategy for Job {
     prints!(print::JOB);
 }
 
-/// The pods of this job are those that carry its uid. Labels that the user gave stay, and validation complains.
+/// Sets a selector for the job's uid, and the label on its pods. Labels of the user are kept; validation refuses them.
 fn generate_selector(job: &mut Value) {
     let uid = job.text("metadata.uid").to_owned();
     let name = job.text("metadata.name").to_owned();
@@ -102,7 +102,7 @@ fn generate_selector(job: &mut Value) {
     }
 }
 
-/// A job without labels has those of its pods, generated ones among them.
+/// A job without labels gets those of its pods, including generated ones.
 fn inherit_labels(job: &mut Value) {
     let labels = job.at("spec.template.metadata.labels").clone();
     if labels.is_object() && job.map("metadata.labels").is_none_or(|own| own.is_empty()) {

@@ -1,4 +1,4 @@
-//! The objects that upstream's server makes in every cluster: roles, bindings and priority classes. The table
+//! The objects that upstream's server creates in every cluster: roles, bindings and priority classes. The table
 //! (`bootstrap.txt`) has one line per role or binding, and one indented line per rule:
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Every `system:controller:X` is bound to the service account X of `kube-system`; these bindings are not listed.
-//! A role with `gate=NAME`, or a rule that begins with such a column, is there only where that gate is open.
+//! A role with `gate=NAME`, or a rule that begins with such a column, exists only if that gate is enabled.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ pub fn bootstrap(gates: &BTreeSet<String>) -> Vec<Value> {
     let is_shut = |mark: &str| mark.strip_prefix(GATE).is_some_and(|gate| !gates.contains(gate));
     let mut objects = priority_classes();
     let mut rules: Vec<Value> = Vec::new();
-    // From the last line up: the rules of a role are known when its head is reached.
+    // From the last line to the first, so that the rules of a role are read before its name.
     for line in TABLE.lines().rev() {
         match line.strip_prefix('\t') {
             Some(columns) => match columns.split_once('\t') {
@@ -171,7 +171,7 @@ mod tests {
         objects.iter().find(wanted).unwrap_or_else(|| panic!("no {kind} {name}"))
     }
 
-    /// The gates that the table knows.
+    /// The gates in the table.
     fn gates() -> BTreeSet<String> {
         let words = TABLE.lines().flat_map(|line| line.split([' ', '\t']));
         words.filter_map(|word| word.strip_prefix(GATE)).map(str::to_owned).collect()

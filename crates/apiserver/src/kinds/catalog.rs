@@ -1,5 +1,5 @@
-//! Every built-in resource as a v1.36 server serves it by default: names, verbs, subresources, and which strategy
-//! each follows. Groups and resources are in the order of upstream's discovery.
+//! Every built-in resource as a v1.36 server serves it by default: names, verbs, subresources, and its
+//! strategy. Groups and resources are in the order of upstream's discovery.
 
 use super::print;
 use super::simple::Simple;

@@ -1,6 +1,6 @@
-//! What the server fills in where the user said nothing. Defaults belong to types, not to places: a probe is
-//! completed wherever a probe occurs. Constants are one table; values that depend on others are functions in the
-//! files of their families. A parent is completed before what it contains.
+//! Default values. They belong to types: a probe gets its defaults wherever a probe occurs. Constant defaults are one table;
+//! defaults that depend on other fields are functions in the files of their families. A parent gets its defaults before its
+//! children.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use super::quantity::Quantity;
 use super::schema::{self, Presence, Schema, Shape, Type, TypeId};
 use super::{apps, autoscaling, batch, extension, network, pod, service, storage, various};
 
-/// Completes an object of a built-in kind; leaves others alone.
+/// Sets the defaults of an object of a built-in kind; other objects are not changed.
 pub fn apply(object: &mut Value) {
     let schema = schema::builtin();
     let of = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
@@ -19,7 +19,7 @@ pub fn apply(object: &mut Value) {
     }
 }
 
-/// Completes a value of any type of the schema.
+/// Sets the defaults of a value of any type of the schema.
 pub(crate) fn complete(schema: &Schema, kind: &Type, value: &mut Value) {
     let rule = &RULES[kind.id.index()];
     if !rule.concerned {
@@ -65,12 +65,12 @@ fn has_resource_lists(owner: &Type) -> bool {
     owner.name.starts_with("core/v1.")
 }
 
-/// A plain value that was left out reads as empty after shaping; behind a pointer, empty is a value like others.
+/// Whether a field is unset: absent, or empty and not a pointer in Go (shaping makes absent values empty).
 fn is_unset(value: &Value, pointer: bool) -> bool {
     value.is_null() || !pointer && (value == "" || value == 0)
 }
 
-/// Resource lists hold nothing finer than a thousandth.
+/// Rounds up to thousandths, the finest unit in resource lists.
 fn round_up(value: &mut Value) {
     if let Some(quantity) = value.as_str().and_then(Quantity::parse) {
         let rounded = quantity.round_up_to_milli();
@@ -80,15 +80,15 @@ fn round_up(value: &mut Value) {
     }
 }
 
-/// Completes a value of one type, looking at its other fields.
+/// Sets defaults that depend on other fields of the value.
 type Compute = fn(&mut Value);
 
-/// How values of one type are completed.
+/// The defaults of one type.
 #[derive(Default)]
 struct Rule {
     constants: Vec<(&'static str, Value)>,
     computed: Option<Compute>,
-    /// Whether this type or something in it has a default at all.
+    /// Whether this type or a type in it has defaults.
     concerned: bool,
 }
 
@@ -119,7 +119,7 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
                 _ => false,
             })
     };
-    // Types refer to each other, also in circles: repeat until nothing more is concerned.
+    // Types may be recursive: repeat until nothing changes.
     loop {
         let newly: Vec<TypeId> = schema
             .types()
@@ -140,7 +140,7 @@ fn innermost(shape: &Shape) -> &Shape {
     }
 }
 
-/// A default that depends on nothing.
+/// A constant default.
 #[derive(Clone, Copy)]
 enum Constant {
     Text(&'static str),

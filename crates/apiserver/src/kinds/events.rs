@@ -1,4 +1,4 @@
-//! Events: one store, two versions. `events.k8s.io/v1` names most fields anew; core `v1` is what is stored.
+//! Events: one store, two versions. `events.k8s.io/v1` has other names for most fields; core `v1` is stored.
 
 use jiff::Timestamp;
 use serde_json::Value;

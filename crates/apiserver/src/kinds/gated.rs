@@ -85,7 +85,7 @@ impl Strategy for TaintRule {
     }
 
     fn prepare_update(&self, cx: &Cx<'_>, new: &mut Value, old: &Value) {
-        // The time is that of the effect: tolerationSeconds count from then on.
+        // The time changes with the effect: tolerationSeconds count from it.
         let is_same = |path: &str| new.at(path) == old.at(path);
         if !is_same("spec.taint.effect") && is_same("spec.taint.timeAdded") {
             new.put("spec.taint.timeAdded", format_time(cx.now, 0));
@@ -100,7 +100,7 @@ impl Strategy for TaintRule {
     }
 }
 
-/// A taint without a time was added now.
+/// Sets the time of a taint without one.
 fn stamp(cx: &Cx<'_>, rule: &mut Value) {
     if rule.at("spec.taint").is_object() {
         rule.or_put("spec.taint.timeAdded", format_time(cx.now, 0));

@@ -1,5 +1,5 @@
-//! Short ways to read and write JSON objects by dotted path (`spec.template.metadata`). Reading never fails:
-//! what is not there, or is something else, reads as the empty value.
+//! Reads and writes JSON objects by dotted path (`spec.template.metadata`). Reading never fails: a missing value, or one of
+//! another type, reads as empty.
 
 use serde_json::{Map, Value};
 
@@ -9,14 +9,14 @@ static NULL: Value = Value::Null;
 pub(crate) trait Json {
     /// The value at a path; null when there is none.
     fn at(&self, path: &str) -> &Value;
-    /// The value at a path, for change, if every step is there.
+    /// The value at a path, mutable; `None` if it does not exist.
     fn at_mut(&mut self, path: &str) -> Option<&mut Value>;
-    /// Sets the value at a path, making the objects on the way.
+    /// Sets the value at a path; missing objects on the path are created.
     fn put(&mut self, path: &str, value: impl Into<Value>);
-    /// Takes the value at a path away.
+    /// Removes the value at a path.
     fn pull(&mut self, path: &str) -> Option<Value>;
 
-    /// Whether there is a value.
+    /// Whether the value is present.
     fn has(&self, path: &str) -> bool {
         !self.at(path).is_null()
     }
@@ -40,7 +40,7 @@ pub(crate) trait Json {
         self.at(path).as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// The items of a list, for change.
+    /// The items of a list, mutable.
     fn items_mut(&mut self, path: &str) -> &mut [Value] {
         match self.at_mut(path) {
             Some(Value::Array(items)) => items,
@@ -53,7 +53,7 @@ pub(crate) trait Json {
         self.at(path).as_object()
     }
 
-    /// The entries of an object, which is made if it is not there.
+    /// The entries of an object, which is created if it is missing.
     fn map_mut(&mut self, path: &str) -> Option<&mut Map<String, Value>> {
         if !self.at(path).is_object() {
             self.put(path, Map::new());

@@ -1,8 +1,8 @@
-//! The built-in kinds: what is served, and how each kind defaults, validates and prints itself.
+//! The built-in kinds: the resources that are served, with their defaults, validation and printing.
 //!
-//! Reading order: `schema` (the shape of every type), `shape` (bringing JSON into it), `defaults` (what is filled
-//! in, by type), `catalog` (every resource and its strategy), then the families: `pod`, `apps`, `batch`, `service`,
-//! `storage`, `autoscaling`, `events`, `various`, `extension`. `validate` and `print` hold what their names say.
+//! Reading order: `schema` (the shape of every type), `shape` (converts JSON to it), `defaults` (default values,
+//! by type), `catalog` (every resource and its strategy), then the families: `pod`, `apps`, `batch`, `service`,
+//! `storage`, `autoscaling`, `events`, `various`, `extension`. Then `validate` and `print`.
 
 mod apps;
 mod autoscaling;
@@ -41,21 +41,21 @@ pub(crate) use json::Json;
 pub(crate) use quantity::Quantity;
 pub use shape::shape;
 
-/// The behaviour of kinds without rules of their own.
+/// The strategy of kinds without special rules.
 pub(crate) fn plain() -> Arc<dyn Strategy> {
     Arc::new(simple::Simple::new(&print::NAME_AND_AGE))
 }
 
-/// Shapes an object as what its apiVersion and kind say it is; for objects that the server itself made.
+/// Shapes an object by its apiVersion and kind, for objects that the server itself has created.
 pub(crate) fn reshape(object: &mut Value) {
     let schema = schema::builtin();
     if let Some(kind) = schema.kind(object.text("apiVersion"), object.text("kind")) {
-        // A mismatch would be a bug of ours that tests find; the object is better served as it is.
+        // A mismatch would be a bug, which tests find; the object is then served unchanged.
         let _ = shape(schema, kind, object);
     }
 }
 
-/// Puts back the metadata that users write, where a subresource may not change it.
+/// Restores the metadata that users write, for subresources that may not change it.
 pub(crate) fn restore_user_metadata(new: &mut Value, old: &Value) {
     for field in [
         "labels",

@@ -1,5 +1,5 @@
-//! The type table as OpenAPI: what `kubectl explain` prints from and where clients learn list keys, patch
-//! strategies and supported query parameters. Descriptions are first sentences.
+//! The type table as OpenAPI, from which `kubectl explain` prints, and clients read list keys, patch strategies and supported
+//! query parameters. Descriptions are the first sentences of upstream's.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::json::Json;
 use super::schema::{Field, ListKind, Patch, Presence, Schema, Shape, Type, TypeId};
 
-/// Which of the two formats: they differ in where definitions are and in how references are described.
+/// The two formats differ in the place of definitions and in how references are described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Swagger 2.0.
@@ -27,13 +27,13 @@ pub struct Served<'a> {
     pub kind: &'a str,
     /// Whether objects live in namespaces.
     pub namespaced: bool,
-    /// Whether objects are kept, or only answered.
+    /// Whether objects are stored. Reviews, for example, are not.
     pub stored: bool,
     /// The schema of a custom resource; built-in kinds are looked up.
     pub custom: Option<&'a Value>,
 }
 
-/// A document with the given kinds: their schemas, all that these refer to, and their paths.
+/// A document with the given kinds: their schemas, all schemas that these refer to, and their paths.
 pub fn document(schema: &Schema, format: Format, kinds: &[Served<'_>]) -> Value {
     let mut writer = Writer { schema, format, wanted: Vec::new(), seen: BTreeSet::new() };
     let mut schemas = Map::new();
@@ -78,7 +78,7 @@ const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
 const DURATION: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Duration";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// The types that are no structs.
+/// The types that are not structs.
 fn scalars(format: Format) -> [(&'static str, Value); 5] {
     let (quantity, int_or_string) = match format {
         Format::V2 => (json!({"type": "string"}), json!({"type": "string", "format": "int-or-string"})),
@@ -224,7 +224,7 @@ impl Writer<'_> {
         definition
     }
 
-    /// Objects within objects have what all objects have, too.
+    /// Adds `apiVersion`, `kind` and `metadata` to embedded resources.
     fn embed(schema: &mut Value, metadata: &Value) {
         if schema["x-kubernetes-embedded-resource"] == true {
             schema.put("properties.metadata", metadata.clone());
@@ -260,7 +260,7 @@ fn gvk(kind: &str) -> Value {
     json!({"group": group, "version": version, "kind": kind})
 }
 
-/// The operations on one kind; enough for clients to find the kind and the parameters that are understood.
+/// The operations on one kind, in enough detail for clients to find the kind and the supported parameters.
 fn paths(paths: &mut Map<String, Value>, format: Format, served: &Served<'_>, model: &str) {
     let root = if served.group.is_empty() { "/api" } else { "/apis" };
     let base = format!("{root}/{}", join(served.group, served.version));

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// The error for a text that is no quantity.
+/// The error for a text that is not a quantity.
 pub(crate) const SYNTAX: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 

@@ -1,6 +1,6 @@
 //! The shape of every built-in type: its fields with their JSON types, how Go writes their empty values, list
 //! keys, patch strategies and enums. Read once from `schema.txt`, which `tools/controlplane/schema` prints from
-//! upstream's Go types and OpenAPI definitions. Decoding, patching, defaulting and OpenAPI all ask here.
+//! upstream's Go types and OpenAPI definitions. Decoding, patching, defaulting and OpenAPI use it.
 
 use std::sync::LazyLock;
 
@@ -36,7 +36,7 @@ pub struct Type {
     pub model: &'static str,
     /// The kinds that this type is, as `apps/v1/Deployment` or `v1/Pod`; empty for parts of kinds.
     pub kinds: Vec<&'static str>,
-    /// What it is, in a sentence.
+    /// A description of one sentence.
     pub doc: &'static str,
     /// Whether server-side apply treats a value of this type as one unit.
     pub atomic: bool,
@@ -50,7 +50,7 @@ pub struct Type {
 pub struct Field {
     pub name: &'static str,
     pub shape: Shape,
-    /// What happens to an empty value.
+    /// How an empty value is written.
     pub presence: Presence,
     /// Whether OpenAPI lists it as required.
     pub required: bool,
@@ -64,7 +64,7 @@ pub struct Field {
     pub values: Vec<&'static str>,
     /// The declared default, as JSON text.
     pub default: Option<&'static str>,
-    /// What it is, in a sentence.
+    /// A description of one sentence.
     pub doc: &'static str,
 }
 
@@ -101,7 +101,7 @@ pub enum Shape {
 /// What happens to an absent or empty value when an object is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// Absent stays absent, and what was set stays, however empty (a Go pointer with `omitempty`).
+    /// An absent value is left out, an empty one is written (a Go pointer with `omitempty`).
     Optional,
     /// The empty value is left out (`omitempty` on a plain value).
     NonEmpty,

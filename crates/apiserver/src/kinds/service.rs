@@ -1,5 +1,5 @@
-//! Services: defaults, and which fields are dropped when the type changes. Free addresses and node ports are not known here;
-//! `wants` says what the allocator has to find.
+//! Services: defaults, and which fields are dropped when the type changes. Addresses and node ports are allocated in
+//! `addresses`; the functions `wants_…` decide whether a service needs them.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::registry::{Column, Cx, NameRule, Strategy};
 /// `v1` Service.
 pub(super) struct Service;
 
-/// Whether traffic may reach it from outside of the cluster.
+/// Whether it can be reached from outside of the cluster.
 fn is_external(service: &Value) -> bool {
     match service.text("spec.type") {
         "LoadBalancer" | "NodePort" => true,
@@ -58,8 +58,8 @@ pub(super) fn default_service(service: &mut Value) {
     }
 }
 
-/// Decides which address families a service has, on a cluster that has the given ones (its own first), and keeps
-/// `clusterIP` and `clusterIPs` in step. Addresses are then to be found for the families that have none.
+/// Sets the IP families of a service, on a cluster with the given families (the primary one first), and makes `clusterIP` and
+/// `clusterIPs` consistent. Families without an address get one later.
 pub fn decide_families(service: &mut Value, cluster: &[&'static str]) {
     sync_cluster_ips(service);
     if service.text("spec.type") == "ExternalName" {
@@ -173,7 +173,7 @@ impl Strategy for Service {
     prints!(print::SERVICE);
 }
 
-/// What was allocated is kept when the update leaves it out: addresses, and node ports by port and protocol.
+/// Keeps allocated addresses and node ports (by port and protocol) that the update leaves out.
 fn keep_addresses(new: &mut Value, old: &Value) {
     let needs_ip = |service: &Value| service.text("spec.type") != "ExternalName";
     if needs_ip(new) && needs_ip(old) {
@@ -182,7 +182,7 @@ fn keep_addresses(new: &mut Value, old: &Value) {
                 new.put(path, old.at(path).clone());
             }
         }
-        // Naming one family without changing the lists means the first.
+        // A change to SingleStack without a change of the lists keeps the first family.
         if new.text("spec.ipFamilyPolicy") == "SingleStack" {
             for path in ["spec.clusterIPs", "spec.ipFamilies"] {
                 if new.at(path) == old.at(path) && new.items(path).len() > 1 {
@@ -211,10 +211,10 @@ fn keep_addresses(new: &mut Value, old: &Value) {
     }
 }
 
-/// Whether a field means anything for a service.
+/// Whether a field applies to a service.
 type Applies = fn(&Value) -> bool;
 
-/// A field that the server filled in, that the user did not change and that the new type does not have.
+/// Drops fields that the server had set, that the user did not change, and that the new type does not have.
 fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
     let same = |new: &Value, path: &str| new.at(path) == old.at(path);
     let became = |new: &Value, applies: Applies| applies(old) && !applies(new);

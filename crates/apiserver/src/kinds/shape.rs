@@ -1,7 +1,6 @@
-//! Brings JSON into the shape that a type prescribes: what Go's decoder would refuse is refused with its words,
-//! unknown fields are taken out and reported, and empty values are dropped or written as Go's encoder does.
-//! Both directions are one pass, and a second pass changes nothing; so objects are passed through it when they
-//! arrive, and again when strategy and admission are done with them.
+//! Converts JSON to the shape of a type, as Go's decoder and encoder would: values of wrong types are refused with Go's error,
+//! unknown fields are removed and reported, and empty values are dropped or written. A second pass changes nothing. Objects
+//! are shaped when they are received, and again after strategy and admission.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -12,8 +11,8 @@ use serde_json::{Map, Value};
 use super::quantity::{self, Quantity};
 use super::schema::{Field, Presence, Schema, Shape, Type};
 
-/// Shapes `value` as `kind`. `Ok` names the fields that were unknown and are now gone, as paths; `Err` is the
-/// sentence with which upstream's decoder refuses a value of the wrong JSON type.
+/// Shapes `value` as `kind`. `Ok` has the paths of the unknown fields, which are removed; `Err` is the error of upstream's decoder
+/// for a value of the wrong JSON type.
 pub fn shape(schema: &Schema, kind: &Type, value: &mut Value) -> Result<Vec<String>, String> {
     let mut pass = Pass { schema, unknown: Vec::new() };
     pass.object(kind, value, &Place::ROOT)?;
@@ -25,7 +24,7 @@ struct Pass<'a> {
     unknown: Vec<String>,
 }
 
-/// Where a value is, as a chain of steps from the root: spelled out only when there is something to report.
+/// The path of a value, as a linked list from the root: it is formatted only for errors.
 #[derive(Clone, Copy)]
 struct Place<'p> {
     parent: Option<&'p Place<'p>>,
@@ -47,7 +46,7 @@ impl<'p> Place<'p> {
         Place { parent: Some(self), step }
     }
 
-    /// For people: `spec.containers[0].image`.
+    /// As in most messages: `spec.containers[0].image`.
     fn path(&self) -> String {
         let before = self.parent.map(Place::path).unwrap_or_default();
         let dot = if before.is_empty() { "" } else { "." };
@@ -152,7 +151,7 @@ impl Pass<'_> {
         }
     }
 
-    /// A `null` in a list or map stands for the item's zero value.
+    /// A `null` in a list or map is the zero value of its item type.
     fn item(&mut self, shape: &Shape, value: &mut Value, at: &Place<'_>) -> Result<(), String> {
         if value.is_null() {
             *value = zero(shape);
@@ -205,7 +204,7 @@ impl Pass<'_> {
 fn is_dropped(field: &Field, value: &Value) -> bool {
     match field.presence {
         Presence::NonEmpty => is_empty(value),
-        // Storage does not distinguish an empty list from none: both come back as null.
+        // The stored form does not distinguish an empty list from an absent one: both are read as null.
         Presence::Always | Presence::Nullable => {
             matches!(field.shape, Shape::List(_) | Shape::Map(_)) && is_empty(value)
         }
@@ -264,7 +263,7 @@ fn canonical_time(text: &mut String, precision: u8) -> Result<(), String> {
     let layout =
         if precision == 0 { "2006-01-02T15:04:05Z07:00" } else { "2006-01-02T15:04:05.000000Z07:00" };
     let Ok(time) = text.parse::<Timestamp>() else {
-        // A timestamp has no room for the last hours of the year 9999; they stay as they are written.
+        // `Timestamp` cannot represent the last hours of the year 9999; such times stay unchanged.
         let civil = text.strip_suffix('Z').map(str::parse::<jiff::civil::DateTime>);
         return match civil {
             Some(Ok(_)) => Ok(()),
@@ -294,7 +293,7 @@ fn canonical_base64(text: &mut String) -> Result<(), String> {
             .with_decode_allow_trailing_bits(true)
             .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
     );
-    // Go's decoder skips line ends, which people paste from `base64` without -w0.
+    // Go's decoder skips line breaks, as in the output of `base64` without -w0.
     if text.contains(['\n', '\r']) {
         text.retain(|c| c != '\n' && c != '\r');
     }

@@ -1,4 +1,4 @@
-//! Kinds whose behaviour is a handful of facts: one strategy for all of them, configured in the catalog.
+//! Kinds with little behaviour: one strategy for all of them, configured in the catalog.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(super) type Validate = fn(&Value, Option<&Value>) -> Vec<Cause>;
 /// Validates a new status; the second argument is the object before.
 pub(super) type ValidateStatus = fn(&Value, &Value) -> Vec<Cause>;
 
-/// A kind described by facts.
+/// The configuration of a kind.
 #[derive(Clone, Copy)]
 pub(super) struct Simple {
     print: &'static Printer,
@@ -29,7 +29,7 @@ pub(super) struct Simple {
 }
 
 impl Simple {
-    /// A kind that prints as given and has nothing else to it.
+    /// A kind with these columns and no other behaviour.
     pub(super) const fn new(print: &'static Printer) -> Self {
         Self {
             print,
@@ -71,13 +71,13 @@ impl Simple {
         self
     }
 
-    /// A PUT must carry the resourceVersion.
+    /// Requires the resourceVersion in a PUT.
     pub(super) const fn conditional(mut self) -> Self {
         self.unconditional = false;
         self
     }
 
-    /// The fields whose change raises the generation, where that is not `spec` alone.
+    /// Sets the fields whose change increases the generation; the default is `spec`.
     pub(super) const fn content(mut self, fields: &'static [&'static str]) -> Self {
         self.content = fields;
         self
@@ -89,7 +89,7 @@ impl Simple {
         self
     }
 
-    /// A warning that every request gets.
+    /// Adds a warning to the response to every request.
     pub(super) const fn warns(mut self, text: &'static str) -> Self {
         self.warning = Some(text);
         self

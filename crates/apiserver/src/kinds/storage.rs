@@ -1,4 +1,4 @@
-//! Volumes and claims: phases, the finalizers that keep them while in use, and the two names of a data source.
+//! Volumes and claims: phases, the finalizers that protect them while in use, and the two fields for the data source.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub(super) struct Claim;
 /// `storage.k8s.io/v1` VolumeAttributesClass.
 pub(super) struct AttributesClass;
 
-/// Only a volume of its own is completed: a VolumeAttachment may hold the same spec, which stays as it was written.
+/// Only for PersistentVolumes: a VolumeAttachment may contain the same spec, which gets no defaults.
 pub(super) fn default_volume(volume: &mut Value) {
     if !volume.at("spec").is_object() {
         return;
@@ -29,7 +29,7 @@ pub(super) fn default_volume(volume: &mut Value) {
     volume.or_put("spec.volumeMode", "Filesystem");
 }
 
-/// A driver without lifecycle modes serves persistent volumes.
+/// The default lifecycle mode is `Persistent`.
 pub(super) fn default_csi_driver_spec(spec: &mut Value) {
     spec.or_put("volumeLifecycleModes", json!(["Persistent"]));
 }
@@ -117,7 +117,7 @@ impl Strategy for Claim {
     prints!(print::CLAIM);
 }
 
-/// `dataSource` and the newer `dataSourceRef` say the same, whichever of them was given.
+/// Makes `dataSource` and the newer `dataSourceRef` equal if only one is set.
 fn unite_data_sources(claim: &mut Value) {
     let (old, new) = (claim.at("spec.dataSource").clone(), claim.at("spec.dataSourceRef").clone());
     if old.is_object() && new.is_null() {

@@ -1,4 +1,4 @@
-//! Namespaces, nodes, secrets, accounts, certificate requests: kinds with a peculiarity or two each.
+//! Namespaces, nodes, secrets, accounts, certificate requests: kinds with a few special rules each.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -34,7 +34,7 @@ pub(super) fn default_namespace(namespace: &mut Value) {
     }
 }
 
-/// Without reservations, allocatable is the capacity.
+/// `allocatable` defaults to the capacity.
 pub(super) fn default_node_status(status: &mut Value) {
     let capacity = status.at("capacity").clone();
     if capacity.is_object() {
@@ -57,7 +57,7 @@ pub(super) fn default_limit_range_item(item: &mut Value) {
     }
 }
 
-/// Users and groups belong to the RBAC group, accounts to the core.
+/// The API group of users and groups is RBAC's, that of service accounts is the core group.
 pub(super) fn default_subject(subject: &mut Value) {
     if matches!(subject.text("kind"), "User" | "Group") {
         subject.or_put("apiGroup", "rbac.authorization.k8s.io");
@@ -115,8 +115,8 @@ impl Strategy for Namespace {
 }
 
 impl Strategy for Node {
-    /// A new node waits for the controllers to find it ready, as upstream's admission plugin has it; and the first
-    /// pod range is also the one that old clients read.
+    /// A new node is tainted until controllers find it ready, as by upstream's admission plugin; and the first
+    /// pod range is also in the field that old clients read.
     fn prepare_create(&self, _: &Cx<'_>, node: &mut Value) {
         sync_pod_ranges(node);
         let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
@@ -217,7 +217,7 @@ impl Strategy for ServiceAccount {
     prints!(print::NAME_AND_AGE);
 }
 
-/// Of a reference to a secret only the name counts.
+/// Keeps only the names of references to secrets.
 fn keep_only_names(account: &mut Value) {
     for secret in account.items_mut("secrets") {
         if let Value::Object(fields) = secret {
@@ -284,7 +284,7 @@ impl Strategy for SigningRequest {
     prints!(print::SIGNING_REQUEST);
 }
 
-/// Decisions stay as they were made; ones that are new or gone are left for validation to refuse.
+/// Keeps existing decisions unchanged; validation refuses added and removed ones.
 fn keep_decisions(new: &mut Value, old: &Value) {
     let earlier: Vec<&Value> = old.items("status.conditions").iter().collect();
     for condition in new.items_mut("status.conditions") {
@@ -335,7 +335,7 @@ impl Strategy for ResourceSlice {
     prints!(print::RESOURCE_SLICE);
 }
 
-/// A taint without a time was added now.
+/// Sets the time of a taint without one.
 fn stamp_taints(cx: &Cx<'_>, slice: &mut Value) {
     for taint in slice.items_mut("spec.devices").iter_mut().flat_map(|device| device.items_mut("taints")) {
         taint.or_put("timeAdded", format_time(cx.now, 0));

@@ -13,7 +13,7 @@ use crate::options::Uids;
 use crate::registry::Subresource;
 use crate::store::{Entry, Key, Refused};
 
-/// How often a generated name is tried again when it is taken; upstream's number.
+/// The limit on attempts to generate a name that is not taken, as in upstream.
 const NAME_ATTEMPTS: usize = 8;
 
 impl Ops<'_> {
@@ -116,7 +116,7 @@ impl Ops<'_> {
             && let Some(map) = object.as_object_mut()
         {
             map.remove("status");
-            // What Go writes for an empty status comes back with the shape (of the stored version).
+            // The shape (of the stored version) adds the empty status that Go writes.
             self.reshape(object);
         }
         resource.strategy.prepare_create(&self.cx(), object);

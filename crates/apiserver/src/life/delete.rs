@@ -16,7 +16,7 @@ use crate::store::{Entry, Facets, Happened, Key};
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What a delete request asks for.
+/// The options of a delete request.
 #[derive(Debug, Clone, Default)]
 pub struct DeleteOptions {
     pub grace: Option<i64>,
@@ -259,7 +259,7 @@ impl Ops<'_> {
             Propagation::Background => {}
         }
         if definition && !meta::is_deleting(object) && !present.contains(&crate::crd::CLEANUP) {
-            // Its objects are deleted before it is.
+            // The objects of a definition are deleted before it.
             wanted.push(crate::crd::CLEANUP.to_owned());
         }
         let is_same = wanted.len() == present.len() && present.iter().all(|f| wanted.iter().any(|w| w == f));

@@ -1,5 +1,5 @@
-//! The lifecycle of an object: created, changed, deleted. Everything that writes passes through `Ops`, whether it came in over
-//! HTTP or is a consequence inside the server (an eviction, a binding, an allocated address).
+//! The lifecycle of an object: creation, updates, deletion. All writes are made through `Ops`: those of requests, and those that the
+//! server makes itself (an eviction, a binding, an allocated address).
 
 mod create;
 mod delete;
@@ -36,19 +36,19 @@ pub enum FieldValidation {
     Strict,
 }
 
-/// Everything a write needs to know besides the object.
+/// Everything that a write depends on besides the object.
 pub struct Ops<'a> {
     pub server: &'a Inner,
     pub resource: &'a Arc<Resource>,
     pub user: &'a User,
     pub now: Timestamp,
-    /// Dry run: do everything, store nothing.
+    /// Do everything except storing the object.
     pub dry_run: bool,
-    /// The field manager.
+    /// The field manager of the request.
     pub manager: &'a str,
     /// How unknown fields are treated.
     pub field_validation: FieldValidation,
-    /// Keys that the request body gives more than once.
+    /// Duplicate keys of the request body.
     pub repeated: Vec<String>,
     /// What the request leaves behind besides its answer.
     pub notes: Arc<Notes>,
@@ -57,7 +57,7 @@ pub struct Ops<'a> {
     pub review: Option<Value>,
     /// The last version written, which must be durable before the answer is sent.
     pub written: u64,
-    /// A server-side apply is under way, which keeps `managedFields` itself.
+    /// Whether this is a server-side apply, which updates `managedFields` itself.
     pub applying: bool,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Ops<'a> {
         }
     }
 
-    /// What a strategy may know.
+    /// The context of strategies.
     pub fn cx(&self) -> Cx<'_> {
         Cx { now: self.now, user: self.user }
     }
@@ -115,7 +115,7 @@ impl<'a> Ops<'a> {
         let resource = self.resource;
         let expected = resource.api_version();
         if !object.is_object() {
-            let found = if object.is_null() { "null" } else { "a value that is no object" };
+            let found = if object.is_null() { "null" } else { "a value that is not an object" };
             return Err(ApiError::bad_request(format!(
                 "the object provided is unrecognized (must be of type {}): {found}",
                 resource.kind
@@ -162,7 +162,7 @@ impl<'a> Ops<'a> {
         self.report(unknown.chain(repeated).collect())
     }
 
-    /// Reports unknown and duplicate fields, as the request's field validation asks.
+    /// Reports unknown and duplicate fields as the request's `fieldValidation` requires.
     fn report(&mut self, texts: Vec<String>) -> Result<(), ApiError> {
         if texts.is_empty() {
             return Ok(());
@@ -181,7 +181,7 @@ impl<'a> Ops<'a> {
         Ok(())
     }
 
-    /// Brings an object that strategy and admission have worked on into the shape in which it is stored.
+    /// Shapes an object after strategy and admission, as it is stored.
     fn reshape(&self, object: &mut Value) {
         if self.resource.shape.is_some() {
             crate::kinds::reshape(object);
@@ -195,7 +195,7 @@ impl<'a> Ops<'a> {
         }
     }
 
-    /// Stores a state, or pretends to in a dry run.
+    /// Stores a state, unless this is a dry run.
     fn put(&mut self, key: &Key, old: Option<&Entry>, object: Value) -> Result<Arc<Entry>, Refused> {
         let facets = self.resource.facets(&object);
         if self.dry_run {
@@ -238,7 +238,7 @@ impl<'a> Ops<'a> {
         self.server.after_write(self.resource, &entry.key);
     }
 
-    /// Whether an update of `sub` goes through the kind's subresource rules.
+    /// Whether an update is one of the object itself, not of a subresource.
     fn is_main(sub: Option<Subresource>) -> bool {
         sub.is_none()
     }

@@ -30,7 +30,7 @@ pub struct Updated {
     pub created: bool,
 }
 
-/// A patch gives up after this many conflicts; upstream's number.
+/// The limit on attempts of a patch after conflicts, as in upstream.
 const ATTEMPTS: usize = 5;
 
 impl Ops<'_> {
@@ -159,7 +159,7 @@ impl Ops<'_> {
         }
         let (uid, old_uid) = (meta::text(new, "uid"), meta::text(old, "uid"));
         if !uid.is_empty() && uid != old_uid && target.repeatable {
-            // A patch has no preconditions; its uid is a change like any other.
+            // A patch has no preconditions: its uid is treated as a change.
             self.refuse_if(&key.name, &[Cause::invalid("metadata.uid", uid, "field is immutable")])?;
         }
         if !uid.is_empty() && uid != old_uid {
@@ -183,7 +183,7 @@ impl Ops<'_> {
         }
     }
 
-    /// Restores what this request may not change.
+    /// Restores the fields that this request may not change.
     fn restore(&self, sub: Option<Subresource>, new: &mut Value, old: &Value) {
         meta::keep_server_fields(new, old);
         let (Some(map), Some(before)) = (new.as_object_mut(), old.as_object()) else { return };
@@ -259,7 +259,7 @@ fn is_finished(object: &Value) -> bool {
 }
 
 impl Ops<'_> {
-    /// Changes an object without its kind's rules, for the server's own parts (a binding's node name).
+    /// Changes an object without the rules of its kind, for writes of the server itself (the node name of a binding).
     pub fn rewrite(
         &mut self,
         key: &Key,

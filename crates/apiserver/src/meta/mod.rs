@@ -1,4 +1,4 @@
-//! Object metadata: reading it, keeping what clients may not change, validating it, making names.
+//! Object metadata: reading it, restoring fields that clients may not change, validating it, generating names.
 
 pub(crate) mod names;
 mod validate;
@@ -47,7 +47,7 @@ pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
     }
 }
 
-/// The characters of generated names: no vowels, nothing that can be misread.
+/// The characters of generated names, without vowels and similar-looking ones.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX: usize = 5;
 const MAX_BASE: usize = 63 - SUFFIX;
@@ -68,7 +68,7 @@ pub(crate) fn uuid(rng: &mut impl Rng) -> String {
     uuid::Builder::from_random_bytes(rng.random()).into_uuid().to_string()
 }
 
-/// The `n`-th of a row of UUIDs each of which sorts before those that came earlier.
+/// The `n`-th of a sequence of UUIDs in descending order.
 pub(crate) fn falling_uuid(rng: &mut impl Rng, n: u32) -> String {
     let mut bytes: [u8; 16] = rng.random();
     bytes[..4].copy_from_slice(&(u32::MAX - n).to_be_bytes());
@@ -79,7 +79,7 @@ pub(crate) fn falling_uuid(rng: &mut impl Rng, n: u32) -> String {
 const KEPT: [&str; 5] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
 
-/// Takes over what clients may not change.
+/// Restores the fields that clients may not change.
 pub(crate) fn keep_server_fields(new: &mut Value, old: &Value) {
     let meta = of(new);
     meta.remove("selfLink");

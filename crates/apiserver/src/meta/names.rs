@@ -1,4 +1,4 @@
-//! Which names, label keys and label values are allowed, and what the real server says about the others.
+//! Validation of names, label keys and label values, with the error messages of the real server.
 
 use crate::registry::NameRule;
 

@@ -18,7 +18,7 @@ use crate::registry::Verbs;
 use crate::resource::Resource;
 use crate::server::Inner;
 
-/// Answers `/openapi/…`; `accepted` is the client's `Accept` header.
+/// The response to `/openapi/…`; `accepted` is the client's `Accept` header.
 pub(crate) fn answer(server: &Inner, path: &str, accepted: &str, accept: Accept) -> Option<Response<Body>> {
     let rest = path.strip_prefix("/openapi/")?;
     let value = match rest.split_once('/') {
@@ -81,7 +81,7 @@ fn describe(format: Format, resources: &[Arc<Resource>]) -> Value {
     document(schema::builtin(), format, &kinds)
 }
 
-/// The address of each document, which changes with what the document is made from, so that it can be cached.
+/// The URL of each document. It contains a hash of the contents, so that clients can cache the document.
 fn index(server: &Inner) -> Value {
     let mut paths = Map::new();
     for resource in server.catalog.all() {

@@ -1,10 +1,10 @@
 //! Encodes a Swagger 2.0 document as protocol buffers: `openapi.v2.Document` of github.com/google/gnostic-models, which kubectl
-//! and other Go clients ask `/openapi/v2` for. Only the messages that our documents contain are described; other keys of a
+//! and other Go clients request from `/openapi/v2`. Only the messages that our documents contain are described; other keys of a
 //! custom resource's schema (`oneOf`, `nullable`, …) have no field in that format and are left out, as upstream does.
 
 use serde_json::Value;
 
-/// Both names of the media type; answers have the first.
+/// Both names of the media type; responses have the first.
 pub(super) const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 pub(super) const DEPRECATED_MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
@@ -17,7 +17,7 @@ enum Kind {
     /// Any value, as YAML text.
     Any,
     Message(&'static Message),
-    /// A list; a value that is no list counts as a list of one.
+    /// A list; a value that is not a list counts as a list of one.
     Repeated(&'static Kind),
     /// A message that has only this field.
     Wrapped(u32, &'static Kind),
@@ -74,7 +74,7 @@ static OPERATION: Message = Message {
     extensions: 13,
 };
 
-/// A query parameter: all that our documents have.
+/// A query parameter, the only kind of parameter in our documents.
 static PARAMETER: Kind = Wrapped(1, &Wrapped(2, &Wrapped(3, &Kind::Message(&QUERY_PARAMETER))));
 
 static QUERY_PARAMETER: Message = Message {
@@ -146,7 +146,7 @@ fn message(message: &Message, value: &Value) -> Vec<u8> {
     out
 }
 
-/// A value of another type than the field's is left out: a schema is the user's.
+/// Values of a wrong type are left out, as users write schemas.
 fn field(out: &mut Vec<u8>, number: u32, kind: &Kind, value: &Value) {
     match kind {
         Text => bytes(out, number, value.as_str().unwrap_or_default().as_bytes()),

@@ -8,7 +8,7 @@ pub(crate) use strategic::strategic;
 
 use crate::error::ApiError;
 
-/// RFC 6902. A patch that does not fit the object is 422, one that is no patch 400.
+/// RFC 6902. A patch that cannot be applied to the object gives 422, a malformed patch 400.
 pub(crate) fn json_patch(object: &mut Value, patch: &Value) -> Result<(), ApiError> {
     let patch: json_patch::Patch = serde_json::from_value(patch.clone())
         .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;

@@ -1,4 +1,4 @@
-//! Strategic merge patch: a merge patch that knows which lists are keyed, with directives (`$patch`,
+//! Strategic merge patch: a merge patch that merges keyed lists by key, with directives (`$patch`,
 //! `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`).
 
 use std::collections::BTreeMap;
@@ -208,8 +208,8 @@ fn without_directives(map: &Map<String, Value>) -> Map<String, Value> {
     kept.map(|(key, value)| (key.clone(), plain(value))).collect()
 }
 
-/// Brings a merged list into order: items that the patch names in its order, others in theirs; where the two meet, what
-/// stood first before goes first, and what is new goes ahead.
+/// Sorts a merged list. Items that the patch names keep the order of the patch, the others their own order. Between an item of
+/// each group, the order of the old list decides; an item that is not in the old list comes first.
 ///
 /// Upstream: apimachinery pkg/util/strategicpatch, mergeSortedSlice.
 fn set_order(items: &mut Vec<Value>, named: &[Value], before: &[Value], merge_key: &str) {

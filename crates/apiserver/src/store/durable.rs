@@ -1,5 +1,5 @@
-//! Keeps the store's objects in an embedded database. Writes are handed to one thread that commits whatever has
-//! gathered as one transaction, so that many requests share one flush; a request is answered after its commit.
+//! Keeps the store's objects in an embedded database. One thread commits all pending writes as one transaction, so that many
+//! requests share one flush; the response to a request is sent after its commit.
 
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -17,21 +17,21 @@ use super::{Key, ShelfId};
 const OBJECTS: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("objects");
 /// `version` → the last version committed; `format` → how the objects are kept.
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
-/// How this program keeps objects; a database of a higher number is not touched.
+/// The format of the database; a database with a higher number is refused.
 const FORMAT: u64 = 1;
 
 const FILE: &str = "objects.redb";
-/// Names the process that has the database open.
+/// The file with the id of the process that has the database open.
 const OWNER: &str = "owner";
 
-/// Versions that watchers may have seen but were not committed when the process died are never given out again: a new
-/// process skips this many.
+/// Watchers may have seen versions that were not committed when the process crashed. They must not be used again, so a new process
+/// skips this many.
 const VERSION_GAP: u64 = 100_000;
 
 /// Why the database cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum OpenError {
-    /// The directory cannot be made or read.
+    /// The directory cannot be created or read.
     #[error("cannot use the data directory {path}")]
     Directory { path: String, source: Arc<std::io::Error> },
     /// Another process has it open.
@@ -46,14 +46,10 @@ pub enum OpenError {
         "{path} was written by a newer version: it has format {found}, and this version knows {FORMAT} at most"
     )]
     Newer { path: String, found: u64 },
-    /// The stored data is not what this program wrote.
-    #[error("{path} is damaged ({why}); restore it from a copy, or move it away to begin with nothing")]
-    Damaged {
-        path: String,
-        /// The problem.
-        why: String,
-    },
-    #[error("the database refuses: {0}")]
+    /// The stored data is damaged.
+    #[error("{path} is damaged ({why}); restore it from a copy, or remove it to start with an empty cluster")]
+    Damaged { path: String, why: String },
+    #[error("database error: {0}")]
     Database(Arc<redb::Error>),
     /// The writing thread has stopped; the reason is in the log.
     #[error("the database stopped accepting writes")]
@@ -72,7 +68,7 @@ struct Record {
     json: Option<Bytes>,
 }
 
-/// What a database held when it was opened.
+/// The contents of a database when it was opened.
 pub(super) struct Saved {
     pub(super) version: u64,
     pub(super) objects: Vec<(ShelfId, Key, Value)>,
@@ -109,10 +105,10 @@ impl Durable {
         Ok((Self { queue, committed }, saved))
     }
 
-    /// Hands over one write, in order of versions. Waits while the queue is full, which bounds memory.
+    /// Queues one write, in order of versions. Waits while the queue is full, which bounds memory.
     pub(super) fn record(&self, version: u64, shelf: &ShelfId, key: &Key, json: Option<Bytes>) {
         let key = format!("{}/{}/{}/{}", shelf.group, shelf.plural, key.namespace, key.name);
-        // A stopped writer shows itself in `reached`, which every request waits for.
+        // Fails if the writer has stopped; every request notices that when it waits for `reached`.
         let _ = self.queue.send(Record { version, key, json });
     }
 
@@ -122,7 +118,7 @@ impl Durable {
     }
 }
 
-/// Where a database is, and what is wrong with it.
+/// The path of a database, for errors.
 struct Place(PathBuf);
 
 impl Place {
@@ -141,7 +137,7 @@ impl Place {
         private().map_err(|error| self.unusable(error))
     }
 
-    /// Writes the process's name; a failure is ignored, since this only helps the user.
+    /// Writes the process id; a failure is ignored, since it is only used in an error message.
     fn claim(&self) {
         let _ = std::fs::write(self.0.join(OWNER), std::process::id().to_string());
     }
@@ -167,7 +163,7 @@ impl Place {
             redb::Error::UpgradeRequired(format) => {
                 self.damaged(&format!("it is in the old format {format}"))
             }
-            // What is no database at all, or only the beginning of one.
+            // The file is not a database, or truncated.
             redb::Error::Io(error)
                 if matches!(
                     error.kind(),
@@ -205,7 +201,7 @@ fn load(database: &Database, place: &Place) -> Result<Saved, OpenError> {
     for row in read.open_table(OBJECTS)?.iter()? {
         let (path, json) = row?;
         let path = path.value();
-        let damaged = || place.damaged(&format!("what it holds under {path:?} is no object"));
+        let damaged = || place.damaged(&format!("what it holds under {path:?} is not an object"));
         let parts: Vec<&str> = path.splitn(4, '/').collect();
         let [group, plural, namespace, name] = parts[..] else { return Err(damaged()) };
         let object = serde_json::from_slice(json.value()).map_err(|_| damaged())?;

@@ -1,5 +1,5 @@
-//! One stored state of one object, serialised once. The bytes double as a ready watch frame, so that serving an
-//! object to twenty watchers and in every list copies nothing.
+//! One stored state of one object, serialised once. The bytes are also a complete watch event, so that serving an
+//! object to many watchers and in lists copies nothing.
 
 use std::sync::OnceLock;
 
@@ -43,7 +43,7 @@ impl Happened {
 
 const FRAME_END: &[u8] = b"}\n";
 
-/// What selectors look at: taken from the object when it is written.
+/// The parts of an object that selectors match, extracted when it is written.
 #[derive(Debug, Clone, Default)]
 pub struct Facets {
     pub labels: Box<[(SmolStr, SmolStr)]>,
@@ -65,7 +65,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Serialises a state. `object` must carry `version` already.
+    /// Serialises a state. `object` must already have `version`.
     pub fn new(version: u64, key: Key, facets: Facets, happened: Happened, object: &Value) -> Self {
         let mut buffer = BytesMut::with_capacity(2048).writer();
         buffer.get_mut().put_slice(happened.prefix());
@@ -80,7 +80,7 @@ impl Entry {
         self.frame.slice(self.happened.prefix().len()..self.frame.len() - FRAME_END.len())
     }
 
-    /// What follows `{"kind":…,"apiVersion":…,`: the object's own fields and the closing brace.
+    /// The JSON after `{"kind":…,"apiVersion":…,`: the other fields and the closing brace.
     pub fn json_without_kind(&self) -> Bytes {
         self.frame.slice(self.kind_end..self.frame.len() - FRAME_END.len())
     }
@@ -89,7 +89,7 @@ impl Entry {
         serde_json::from_slice(&self.json()).unwrap_or(Value::Null)
     }
 
-    /// A line of a watch: shared bytes when the state was written by just that kind of change.
+    /// A line of a watch: shared bytes if the state was written by this type of event.
     pub fn frame(&self, happened: Happened) -> Bytes {
         if happened == self.happened { self.frame.clone() } else { frame(happened, &self.json()) }
     }
@@ -99,7 +99,7 @@ impl Entry {
         self.partial.get_or_init(|| partial(&self.json())).clone()
     }
 
-    /// Bytes held, for bounding the history.
+    /// The size in bytes, to bound the history.
     pub fn size(&self) -> usize {
         self.frame.len() + 256
     }

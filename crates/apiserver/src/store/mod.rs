@@ -1,7 +1,7 @@
 //! The versioned memory store: one global counter of versions, a shelf of objects per resource, and a bounded
 //! history from which watches are fed and older consistent lists are rebuilt.
 //!
-//! Watchers hold a cursor into the history, not a buffer: a slow one costs nothing, and one that falls behind the history gets
+//! Watchers hold a cursor into the history, not a buffer: a slow one needs no memory, and one that falls behind the history gets
 //! an error. Everything happens under one short lock; nothing is parsed or awaited in it.
 
 mod durable;
@@ -41,7 +41,7 @@ impl ShelfId {
 pub enum Refused {
     /// The object exists although it was expected not to.
     Exists,
-    /// The object is not in the expected state (or gone).
+    /// The object does not have the expected version, or does not exist.
     Changed,
 }
 
@@ -78,7 +78,7 @@ pub struct Range<'a> {
     pub after: Option<Key>,
     /// At this version instead of now.
     pub at: Option<u64>,
-    /// At most so many (counted before any selector).
+    /// The limit on objects, before selectors are applied.
     pub limit: Option<usize>,
 }
 
@@ -104,8 +104,8 @@ impl Store {
         Self { inner: Mutex::new(inner), durable: None }
     }
 
-    /// A store that keeps its objects in a database file under `directory` and begins with what is there.
-    /// `facets` recomputes what selectors look at.
+    /// A store that keeps its objects in a database in `directory`, and begins with its contents.
+    /// `facets` extracts the parts that selectors match.
     pub fn open(
         directory: &Path,
         limits: Limits,
@@ -181,7 +181,7 @@ impl Store {
         Ok(entry)
     }
 
-    /// Resolves once the write of `version` would survive a crash; at once for a store in memory.
+    /// Completes when the write of `version` is on disk; at once for a store in memory.
     pub async fn durable(&self, version: u64) -> Result<(), OpenError> {
         match &self.durable {
             Some(durable) => durable.reached(version).await,
@@ -226,8 +226,8 @@ impl Store {
         Ok(Follower { shelf: shelf.clone(), cursor: version, changed: found.subscribe() })
     }
 
-    /// Up to `max` events after the follower's cursor, which moves on, and the version that the follower has
-    /// reached: with no event left, the store's version.
+    /// Up to `max` events after the follower's cursor, which is advanced: to the version of the last event, or if there are no more
+    /// events, to the store's version.
     pub fn next(&self, follower: &mut Follower, max: usize) -> Result<Vec<Event>, Compacted> {
         let mut inner = self.inner.lock();
         let now = inner.version;
@@ -245,7 +245,7 @@ impl Store {
         Ok(events)
     }
 
-    /// Forgets the history up to and including `version`: older watches and lists are answered with 410.
+    /// Drops the history up to and including `version`: watches and lists from older versions get 410.
     pub fn compact(&self, version: u64) {
         let mut inner = self.inner.lock();
         let version = version.min(inner.version);
@@ -256,7 +256,7 @@ impl Store {
     }
 
     /// Returns to the state at `version`, which must still be in its history, and to that version: later writes get versions
-    /// that were given out before. All followers end, as with a new process, which has no history from before its start.
+    /// that were used before. All followers end, and there is no history, as after a restart.
     pub fn restore(&self, version: u64) -> Result<(), Compacted> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -310,7 +310,7 @@ impl Inner {
     }
 }
 
-/// A place in a shelf's history.
+/// A position in a shelf's history.
 #[derive(Debug)]
 pub struct Follower {
     shelf: ShelfId,
@@ -319,7 +319,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// The version up to which everything has been handed out.
+    /// The version up to which all events were returned.
     pub fn cursor(&self) -> u64 {
         self.cursor
     }

@@ -1,4 +1,4 @@
-//! The objects of one resource and the recent events that led to them.
+//! The objects of one resource and its recent events.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -13,9 +13,9 @@ use super::entry::{Entry, Happened, Key};
 /// Bounds of a shelf's history.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// At most so many events …
+    /// The limit on events.
     pub events: usize,
-    /// … holding at most so many bytes.
+    /// The limit on their bytes.
     pub bytes: usize,
     /// Everything up to this version has been compacted.
     pub compacted: u64,
@@ -78,7 +78,7 @@ impl History {
         self.oldest = self.oldest.max(version);
     }
 
-    /// What must be put back (or taken out: `None`) to see the shelf as it was at `version`.
+    /// The states to restore (`None`: objects to remove) to get the shelf at `version`.
     fn undo_since(&self, version: u64) -> FxHashMap<Key, Option<Arc<Entry>>> {
         let start = self.events.partition_point(|event| event.version <= version);
         let mut undo = FxHashMap::default();
@@ -89,7 +89,7 @@ impl History {
     }
 }
 
-/// What followers wake up for: any change, and the whole history once the shelf has been dropped.
+/// The signal that wakes followers: `None` for a change, the whole history when the shelf is dropped.
 pub(super) type Wakeup = Option<Arc<History>>;
 
 pub(super) struct Shelf {
@@ -100,7 +100,7 @@ pub(super) struct Shelf {
 }
 
 impl Shelf {
-    /// An empty shelf of which nothing up to `oldest` is known.
+    /// An empty shelf without history up to `oldest`.
     pub(super) fn new(limits: Limits, oldest: u64) -> Self {
         let history = History { events: VecDeque::new(), bytes: 0, oldest };
         Self { objects: BTreeMap::new(), history, limits, changed: watch::Sender::new(None) }
@@ -141,7 +141,7 @@ impl Shelf {
 
     pub(super) fn compact(&mut self, version: u64) {
         self.history.compact(version);
-        // Wakes followers, so that one that is too far behind gets its error.
+        // Wakes followers, so that those that are too far behind get their error.
         self.changed.send_replace(None);
     }
 

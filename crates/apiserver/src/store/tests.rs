@@ -206,7 +206,7 @@ async fn a_restored_store_gives_versions_out_again_and_knows_nothing_from_before
     assert_eq!(store.restore(then - 1), Err(Compacted { oldest: then }));
     assert_eq!(store.restore(then + 1), Err(Compacted { oldest: then }), "nor what is still to come");
 
-    // A follower from a version that is still to come is accepted, and hears nothing until it has come.
+    // A follower from a future version is accepted, and gets no events until that version is reached.
     let mut follower = store.follow(&pods(), later).unwrap();
     while put(&store, "d", 1) < later {
         assert_eq!(store.next(&mut follower, 10).unwrap().len(), 0);

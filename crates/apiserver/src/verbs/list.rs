@@ -17,12 +17,12 @@ use crate::invalid::Cause;
 use crate::resource::Resource;
 use crate::store::{Entry, Key, Range};
 
-/// How long a list waits for a future version; upstream's.
+/// How long a list waits for a future version, as in upstream.
 const FUTURE_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Longer lists are sent in pieces …
+/// Longer lists are sent in pieces.
 const PIECES_FROM: usize = 1 << 20;
-/// … of about this size.
+/// The approximate size of a piece.
 const PIECE: usize = 128 * 1024;
 
 const TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
@@ -121,7 +121,7 @@ impl Pieces {
         out.freeze()
     }
 
-    /// Goes on until there are so many bytes, or to the end.
+    /// Writes until there are `until` bytes, or to the end.
     fn write(&mut self, out: &mut BytesMut, until: usize) {
         if !self.begun {
             out.put_slice(self.head.as_bytes());
@@ -202,7 +202,7 @@ async fn wanted(call: &Call<'_>) -> Result<Wanted, ApiError> {
             let allowed = ["Exact", "NotOlderThan", ""];
             return Err(invalid_options(Cause::not_supported("resourceVersionMatch", other, &allowed)));
         }
-        // A page of a given version is a page of just that version.
+        // A page at a given version must show exactly that version.
         (None, Some(version)) => version > 0 && limit != usize::MAX,
         (None, None) => false,
     };

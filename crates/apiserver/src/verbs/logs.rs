@@ -1,4 +1,4 @@
-//! A container's log: the requested part, and more as it comes if it is followed.
+//! A container's log: the requested part, and later lines if it is followed.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::http::respond::{self, Body, BoxError};
 use crate::invalid::Cause;
 use crate::options::{InPod, Kubelet};
 
-/// What of a log is wanted.
+/// Which part of a log is requested.
 #[derive(Debug, Default, PartialEq)]
 struct Wanted {
     timestamps: bool,
@@ -42,7 +42,7 @@ pub(super) fn answer(
     Ok(response.into())
 }
 
-/// What there is, and then nothing until the container ends.
+/// The existing lines; the response then stays open until the container ends.
 fn followed(text: String, end: BoxFuture<'static, ()>) -> Body {
     let text = stream::iter([Ok::<_, BoxError>(Frame::data(Bytes::from(text)))]);
     let rest = stream::once(end).filter_map(|()| async { None });
@@ -65,7 +65,7 @@ impl Wanted {
         let ago = seconds.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
         let since = match query.get("sinceTime") {
             Some(text) => Some(text.parse().map_err(|_| {
-                ApiError::bad_request(format!("sinceTime: {text:?} is no time as RFC 3339 writes it"))
+                ApiError::bad_request(format!("sinceTime: {text:?} is not a time in RFC 3339 format"))
             })?),
             None => ago.and_then(|ago| now.checked_sub(ago).ok()),
         };
@@ -121,7 +121,7 @@ mod tests {
         for (query, want) in [
             ("tailLines=-1", "tailLines: Invalid value: -1: must be greater than or equal to 0"),
             ("limitBytes=0", "limitBytes: Invalid value: 0: must be greater than 0"),
-            ("sinceTime=noon", "sinceTime: \"noon\" is no time as RFC 3339 writes it"),
+            ("sinceTime=noon", "sinceTime: \"noon\" is not a time in RFC 3339 format"),
         ] {
             let refused = Wanted::read(&Query::parse(query), at(5)).unwrap_err();
             assert!(refused.message.contains(want), "{query}: {}", refused.message);

@@ -50,7 +50,7 @@ pub(crate) struct Call<'a> {
     pub(crate) body: Bytes,
 }
 
-/// An answer, and the write that must be durable before it is sent.
+/// A response, and the write that must be durable before it is sent.
 pub(crate) struct Answer {
     pub(crate) response: Response<Body>,
     pub(crate) written: u64,
@@ -62,7 +62,7 @@ impl From<Response<Body>> for Answer {
     }
 }
 
-/// Answers a request for a resource.
+/// Dispatches a request for a resource.
 pub(crate) async fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
     let mut answer = answer(call).await?;
     if let Some(text) = call.resource.strategy.deprecated() {
@@ -118,7 +118,7 @@ impl Call<'_> {
         if self.resource.namespaced { self.info.namespace.as_deref().unwrap_or_default() } else { "" }
     }
 
-    /// The writing side of this request.
+    /// The options for writes of this request.
     pub(crate) fn ops(&self) -> Result<Ops<'_>, ApiError> {
         let dry_run = match self.query.all("dryRun").filter(|v| !v.is_empty()).collect::<Vec<_>>()[..] {
             [] => false,
@@ -209,7 +209,7 @@ impl Call<'_> {
         Ok((labels.map_err(ApiError::bad_request)?, fields))
     }
 
-    /// One object as an answer.
+    /// A response with one object.
     pub(crate) fn entry(&self, code: u16, entry: &Entry) -> Response<Body> {
         respond::json(code, render::object(self, entry), self.accept)
     }

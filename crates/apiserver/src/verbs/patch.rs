@@ -14,7 +14,7 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// A patch as it came in.
+/// A patch as it was received.
 pub(super) enum Change {
     Json(Value),
     Merge(Value),

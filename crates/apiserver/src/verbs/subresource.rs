@@ -17,7 +17,7 @@ use crate::registry::{ScalePaths, Subresource};
 use crate::resource::Resource;
 use crate::store::Key;
 
-/// For a custom resource the object is missing rather than the subresource.
+/// The error for an unknown subresource; for a custom resource, that the object was not found.
 fn unknown(call: &Call<'_>) -> ApiError {
     let Resource { group, plural, custom, .. } = &*call.resource;
     match custom {
@@ -59,7 +59,7 @@ pub(super) async fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
     }
 }
 
-/// A container's log, from the stand-in for the kubelets.
+/// A container's log.
 fn logs(call: &Call<'_>) -> Result<Answer, ApiError> {
     let Some(kubelet) = &call.server.options.kubelet else { return no_runtime(call, "log") };
     let key = call.key();
@@ -72,7 +72,7 @@ fn in_pod<'a>(call: &'a Call<'_>, key: &'a Key) -> InPod<'a> {
     InPod { namespace: &key.namespace, pod: &key.name, container }
 }
 
-/// Runs a command in a container, by the stand-in for the kubelets. It has no input and returns all output at once, so there
+/// Runs a command in a container. It has no input and returns all output at once, so there
 /// is nothing to stream.
 async fn remote_command(call: &Call<'_>, sub: Subresource) -> Result<Answer, ApiError> {
     let (Some(kubelet), Some(websocket)) = (&call.server.options.kubelet, &call.websocket) else {
@@ -125,7 +125,7 @@ fn ended(code: i32) -> Value {
     })
 }
 
-/// Port forwarding and proxies need a kubelet to talk to.
+/// Port forwarding and proxies are not supported.
 fn no_runtime(call: &Call<'_>, what: &str) -> Result<Answer, ApiError> {
     call.ops()?.get(&call.key())?;
     let message = match &call.server.options.kubelet {

@@ -1,4 +1,4 @@
-//! watch: the history of a resource as a stream of lines, filtered, with bookmarks, until its time is up.
+//! watch: the history of a resource as a stream of lines, filtered, with bookmarks, until its timeout.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use crate::selector::{FieldSelector, LabelSelector};
 use crate::server::Inner;
 use crate::store::{Entry, Event, Follower, Happened, Range, frame};
 
-/// Events taken from the history at once; bounds what a watch holds.
+/// The limit on events that are read from the history at once, which bounds the memory of a watch.
 const BATCH: usize = 256;
-/// The initial state goes out in chunks of about this size.
+/// The initial state is sent in chunks of about this size.
 const CHUNK: usize = 64 * 1024;
-/// Watches end after 30 to 60 minutes unless they say otherwise; upstream's.
+/// Watches without a timeout end after 30 to 60 minutes, as in upstream.
 const MIN_TIMEOUT: u64 = 1800;
-/// How long before its end a watch gets its last bookmark; upstream's.
+/// How long before its end a watch gets its last bookmark, as in upstream.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
@@ -68,7 +68,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
     };
     let store = &call.server.store;
     let shelf = &call.resource.shelf;
-    // With no version, or when the client asks for it, the present state comes first.
+    // Without a version, or with `sendInitialEvents`, the current state is sent first.
     let from_state = initial == Some(true) || (version.is_none() && initial != Some(false));
     let mut state = State::default();
     let start = if from_state {
@@ -148,7 +148,7 @@ fn error_line(error: &ApiError) -> Bytes {
     Bytes::from(format!("{}\n", json!({"type": "ERROR", "object": error.status()})))
 }
 
-/// What a watch is about; all that is left of the request.
+/// The parts of the request that the watch needs.
 struct Scope {
     server: Arc<Inner>,
     resource: Arc<Resource>,
@@ -186,7 +186,7 @@ impl Scope {
         self.labels.matches(&entry.facets.labels) && self.fields.matches(entry)
     }
 
-    /// The next part of the state that the watch begins with, as additions.
+    /// The next part of the initial state, as `ADDED` events.
     fn state(&self, state: &mut State) -> Option<Bytes> {
         let call = self.call();
         let mut chunk = BytesMut::new();
@@ -202,7 +202,7 @@ impl Scope {
         state.end.take()
     }
 
-    /// What an event is for this watcher: an object that begins or stops to match is added or deleted.
+    /// The event for this watcher: an object that begins or ceases to match is added or deleted.
     fn line(&self, call: &Call<'_>, event: &Event) -> Option<Bytes> {
         if self.namespace().is_some_and(|ns| event.entry.key.namespace != ns) {
             return None;
@@ -216,7 +216,7 @@ impl Scope {
                 Some(render::line(call, Happened::Deleted, &event.entry))
             }
             (Some(previous), false) => {
-                // It still exists elsewhere; this watcher sees its last matching state under the new version.
+                // The object still exists, but no longer matches; the watcher gets its last matching state with the new version.
                 let mut object = previous.value();
                 object["metadata"]["resourceVersion"] = json!(event.version.to_string());
                 let key = previous.key.clone();
@@ -246,7 +246,7 @@ impl Scope {
             }
         };
         let line = frame(Happened::Added, object.to_string().as_bytes());
-        // The only line whose type is none of the three that happen to objects.
+        // The only event type that `Happened` does not have.
         let text = String::from_utf8_lossy(&line).replacen("\"ADDED\"", "\"BOOKMARK\"", 1);
         Bytes::from(text)
     }

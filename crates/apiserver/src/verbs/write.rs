@@ -23,7 +23,7 @@ pub(super) async fn update(call: &Call<'_>, sub: Option<Subresource>) -> Result<
     let object = call.object(&mut ops)?;
     let key = call.key();
     if meta::text(&object, "name").is_empty() {
-        // Upstream asks for the name in the body as well.
+        // Upstream also requires the name in the body.
         return Err(ApiError::bad_request(format!(
             "the name of the object ({}) does not match the name on the URL ({})",
             "", key.name
@@ -112,7 +112,7 @@ fn success(call: &Call<'_>, last: &Value) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 }
 
-/// Kinds whose deletion is answered with the object rather than with a Status.
+/// Whether a deletion returns the object instead of a Status.
 fn returns_object(call: &Call<'_>) -> bool {
     const CORE: [&str; 8] = [
         "pods",

@@ -1,7 +1,7 @@
 //! What the API promises its clients, as tables of requests and expected answers (`cases/*.txt`). The same tables
 //! run against the embedded server and, where `KUBEBUILDER_ASSETS` names them, against etcd and kube-apiserver.
 
-#![allow(clippy::unwrap_used)] // what goes wrong here should stop the test
+#![allow(clippy::unwrap_used)] // errors should fail the test
 
 mod backend;
 mod case;

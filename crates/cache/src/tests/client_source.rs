@@ -1,4 +1,4 @@
-//! What goes over the wire, and what answers mean.
+//! The requests of a source, and how it interprets responses.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -23,7 +23,7 @@ use smol_str::SmolStr;
 use crate::{Change, Handler, Informer, Origin, Store, Subscription};
 use server::Server;
 
-/// A small namespaced kind. A `size` that is no number cannot be decoded.
+/// A small namespaced kind. A `size` that is not a number cannot be decoded.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct Widget {
@@ -34,7 +34,7 @@ struct Widget {
 
 flyball_api::resource!(Widget, "test", "v1", "widgets", "Widget", namespaced);
 
-/// Name, identity and version of every object: enough to tell any two states apart.
+/// Name, identity and version of every object: enough to distinguish any two states.
 type Shape = BTreeMap<Key, (String, u64)>;
 
 fn shape_of(store: &Store<Widget>) -> Shape {

@@ -1,4 +1,4 @@
-//! A model of how the API server lists and watches one resource, with switches for everything that goes wrong.
+//! A model of how the API server lists and watches one resource, with switches for its failures.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ struct State {
     fail_after_pages: Option<u32>,
     retry_after: Option<Duration>,
     page_limit: Option<usize>,
-    /// The continue token of every page; asked with it, the server starts over.
+    /// The continue token of every page; a request with it gets the first page.
     token_for_all: Option<&'static str>,
     requests: Vec<(Instant, String)>,
     watch_timeouts: Vec<Duration>,
@@ -93,7 +93,7 @@ impl Server {
         self
     }
 
-    /// Lists in pages of at most this many, whatever is asked for.
+    /// Lists in pages of at most this many, whatever the limit of the request is.
     pub(super) fn pages_of(self, limit: usize) -> Self {
         self.state.lock().page_limit = Some(limit);
         self
@@ -459,7 +459,7 @@ impl Source for Server {
     }
 }
 
-/// The same server as an aggregated API that knows neither versions nor streaming lists.
+/// The same server as an aggregated API that has neither versions nor streaming lists.
 pub(super) struct Unversioned(pub(super) Server);
 
 fn stripped(object: &Bytes) -> Bytes {

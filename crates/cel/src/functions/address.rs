@@ -10,7 +10,6 @@ use crate::go::quoted;
 use crate::opaque::Opaque;
 use crate::value::Value;
 
-/// An address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ip(IpAddr);
 
@@ -26,7 +25,7 @@ impl fmt::Display for Ip {
     }
 }
 
-/// An address and the length of the prefix that counts.
+/// An address and the length of its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cidr {
     ip: IpAddr,
@@ -96,7 +95,7 @@ pub(super) fn operation(name: &str) -> Option<Function> {
                 Ok(Value::Bool(cidr.holds(ip.0)))
             }
             [Value::Opaque(Opaque::Cidr(cidr)), Value::String(text)] => {
-                // Upstream: cidrContainsIP hides what is wrong with the address.
+                // Upstream: cidrContainsIP drops the error of the parser.
                 Ok(Value::Bool(cidr.holds(parse_ip(text).map_err(|_| Error::no_such_overload())?)))
             }
             _ => overload(),
@@ -179,7 +178,7 @@ fn parse_ip(text: &str) -> Result<IpAddr, Error> {
     }
 }
 
-/// What Go says of a text that is no address.
+/// Go's error for an invalid address.
 fn why_not_ip(text: &str) -> String {
     let first = text.find(['.', ':', '%']).and_then(|at| text.get(at..=at));
     match first {

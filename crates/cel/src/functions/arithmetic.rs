@@ -92,7 +92,7 @@ fn add<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     }
 }
 
-/// Lists whose entries have keys keep one entry for each: the later one, in the place of the earlier.
+/// Concatenates lists. In a list of type `map` or `set`, an entry of `other` replaces the entry of `one` with the same keys.
 fn joined<'a>(one: List<'a>, other: &List<'a>) -> List<'a> {
     let Some(keys) = one.schema().and_then(|schema| schema.list_keys()) else { return extended(one, other) };
     let mut entries: Vec<Value<'a>> = one.iter().collect();
@@ -132,7 +132,7 @@ fn multiply<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     }
 }
 
-/// Division and remainder, by the message for a divisor of zero.
+/// Division or remainder; the message for a divisor of zero shows which.
 fn divide<'a>(args: &mut [Value<'a>], by_zero: &str) -> Outcome<'a> {
     let is_division = by_zero.starts_with("division");
     match args {

@@ -1,4 +1,4 @@
-//! Questions to the authorizer: `authorizer.group('').resource('pods').check('create').allowed()`.
+//! Authorization checks: `authorizer.group('').resource('pods').check('create').allowed()`.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use crate::eval::Outcome;
 use crate::opaque::{Checker, Opaque};
 use crate::value::Value;
 
-/// Who decides.
+/// The authorizer that expressions call.
 pub trait Authorize {
     fn decide(&self, question: &Question<'_>) -> Decision;
 }
 
-/// On whose behalf is asked.
+/// The user whose permissions are checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// The one who sent the request.
+    /// The user who sent the request.
     Requester,
     ServiceAccount {
         namespace: Arc<str>,
@@ -24,14 +24,14 @@ pub enum Subject {
     },
 }
 
-/// What is asked.
+/// Whether a subject may do something.
 #[derive(Debug)]
 pub enum Question<'q> {
     Path { subject: &'q Subject, verb: &'q str, path: &'q str },
     Resource { subject: &'q Subject, verb: &'q str, of: &'q ResourceCheck },
 }
 
-/// The answer.
+/// The answer to a [`Question`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Decision {
     pub is_allowed: bool,
@@ -44,7 +44,7 @@ pub struct PathCheck {
     pub(crate) path: Arc<str>,
 }
 
-/// A resource that a question is about.
+/// The resource in a check.
 #[derive(Debug, Clone, Default)]
 pub struct ResourceCheck {
     pub group: String,

@@ -31,7 +31,7 @@ pub(super) fn operation(name: &str) -> Option<Function> {
     })
 }
 
-/// The converted value, none if there is no such conversion.
+/// The converted value; `None` if there is no such conversion.
 type Conversion = for<'a> fn(&Value<'a>) -> Result<Option<Value<'a>>, Error>;
 
 fn convert<'a>(args: &mut [Value<'a>], conversion: Conversion, to: &str) -> Outcome<'a> {
@@ -71,7 +71,7 @@ fn to_double<'a>(value: &Value<'a>) -> Result<Option<Value<'a>>, Error> {
     })
 }
 
-/// As Go reads numbers: no `nan(…)`, no surrounding space, and not what is too large.
+/// As Go parses numbers: no `nan(…)`, no surrounding space, no numbers that are too large.
 fn parse_double(text: &str) -> Option<f64> {
     let lower = text.to_ascii_lowercase();
     let unsigned = lower.strip_prefix(['+', '-']).unwrap_or(&lower);

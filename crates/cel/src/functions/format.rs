@@ -1,4 +1,4 @@
-//! Named formats: what values of common kinds look like, and what is wrong with one that does not.
+//! Named formats such as `dns1123Label`, and the validation of texts against them.
 
 use base64::Engine as _;
 
@@ -8,11 +8,10 @@ use crate::opaque::Opaque;
 use crate::time;
 use crate::value::Value;
 
-/// A format by its name.
 #[derive(Debug)]
 pub struct NamedFormat {
     pub(crate) name: &'static str,
-    /// How long its pattern is, for costs.
+    /// The length of its pattern, for costs.
     pub(crate) pattern_size: u64,
     problems: fn(&str) -> Vec<String>,
 }
@@ -83,8 +82,8 @@ fn unless(holds: bool, problem: &str) -> Vec<String> {
     if holds { vec![] } else { vec![problem.to_owned()] }
 }
 
-/// A prefix may end in a hyphen, since more follows. Upstream: api/validation, maskTrailingDash: the character before it
-/// goes, too.
+/// A prefix may end in a hyphen, as more characters follow: the hyphen is replaced by an `a` before the check. Upstream:
+/// api/validation, maskTrailingDash, also drops the character before the hyphen.
 fn unfinished(text: &str) -> String {
     let mut before = text.strip_suffix('-').unwrap_or_default().chars();
     match before.next_back() {

@@ -84,7 +84,7 @@ pub(super) fn operation(name: &str) -> Option<Function> {
     })
 }
 
-/// The place that an index stands for.
+/// The index as an integer, from a number of any type.
 pub(crate) fn index(by: &Value<'_>) -> Result<i64, Error> {
     let unsupported = |shown: String| Error::new(format!("unsupported index value {shown} in list"));
     match by {
@@ -157,7 +157,7 @@ fn extreme<'a>(list: &List<'a>, name: &str, replaced: Ordering) -> Outcome<'a> {
     best.ok_or_else(|| Error::new(format!("{name} called on empty list")))
 }
 
-/// Where an element is first, or last.
+/// The first or last position of an element; -1 if it is not in the list.
 pub(super) fn position<'a>(list: &List<'a>, wanted: &Value<'a>, from_end: bool) -> i64 {
     let is_it = |element: Value<'a>| element.equals(wanted).unwrap_or(false);
     let mut places = 0..list.len();
@@ -231,7 +231,7 @@ fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> Outcome<'a> {
     Ok(Value::list(pairs.into_iter().map(|(_, element)| element).collect()))
 }
 
-/// An element taken out of the arguments.
+/// The two arguments, moved out of the slice.
 pub(super) fn list_and_element<'a>(args: &mut [Value<'a>]) -> Option<(List<'a>, Value<'a>)> {
     match (taken(args, 0), taken(args, 1)) {
         (Value::List(list), element) => Some((list, element)),

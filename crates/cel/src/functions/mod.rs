@@ -1,4 +1,5 @@
-//! What functions do. Each looks at the values it is given; the checker has seen to it that they mostly fit.
+//! The implementations of functions. They check the types of their arguments, because the types of `dyn` values are known only
+//! at run time.
 
 pub(crate) mod address;
 mod arithmetic;
@@ -20,7 +21,7 @@ use crate::library;
 use crate::plan::Call;
 use crate::value::Value;
 
-/// What a function does with its arguments, which it may take.
+/// The implementation of a function. It may move values out of its arguments.
 #[derive(Clone, Copy)]
 pub(crate) struct Operation(for<'a> fn(&mut [Value<'a>]) -> Outcome<'a>);
 
@@ -30,7 +31,6 @@ impl std::fmt::Debug for Operation {
     }
 }
 
-/// What a function does, by its name.
 pub(crate) fn operation(name: &str) -> Option<Operation> {
     arithmetic::operation(name)
         .or_else(|| conversion::operation(name))
@@ -48,7 +48,7 @@ pub(crate) fn operation(name: &str) -> Option<Operation> {
 
 type Function = for<'a> fn(&mut [Value<'a>]) -> Outcome<'a>;
 
-/// Runs a call whose arguments have values.
+/// Calls a function with evaluated arguments.
 pub(crate) fn apply<'a>(call: &Call, args: &mut [Value<'a>]) -> Outcome<'a> {
     if is_guarded(call.name) && !library::accepts(call.name, args) {
         let given: Vec<&str> = args.iter().map(Value::type_name).collect();
@@ -60,8 +60,8 @@ pub(crate) fn apply<'a>(call: &Call, args: &mut [Value<'a>]) -> Outcome<'a> {
     }
 }
 
-/// Whether cel-go looks at the types of the arguments before it calls the function. Operators and functions that are
-/// methods of values look themselves.
+/// Whether cel-go checks the types of the arguments before it calls the function. Operators, and functions that are methods of
+/// values, check them themselves, with other errors.
 fn is_guarded(name: &str) -> bool {
     let is_operator = name.starts_with(['_', '!', '-', '@']) || name.starts_with("cel.@");
     !is_operator
@@ -72,7 +72,7 @@ fn is_guarded(name: &str) -> bool {
         )
 }
 
-/// Converts a constant while a program is made.
+/// Applies a conversion to a constant, at compile time.
 pub(crate) fn apply_constant(name: &str, value: Value<'static>) -> Outcome<'static> {
     let operation = operation(name).ok_or_else(Error::no_such_overload)?;
     let mut args = [value];
@@ -83,7 +83,7 @@ pub(crate) fn apply_constant(name: &str, value: Value<'static>) -> Outcome<'stat
     operation.0(&mut args)
 }
 
-/// An argument that the function keeps.
+/// Moves an argument out of the slice.
 fn taken<'a>(args: &mut [Value<'a>], at: usize) -> Value<'a> {
     args.get_mut(at).map_or(Value::Null, |arg| std::mem::replace(arg, Value::Null))
 }

@@ -55,7 +55,7 @@ fn parse(text: &str) -> Result<Quantity, Error> {
     if text.is_empty() {
         return Err(Error::new(syntax));
     }
-    // Upstream: resource.ParseQuantity tells a text that has not the shape from one whose suffix is unknown.
+    // Upstream: resource.ParseQuantity has different errors for a text that does not match the pattern and for an unknown suffix.
     let rest = text.trim_start_matches(['+', '-']);
     let digits = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let is_number = digits.len() < rest.len();

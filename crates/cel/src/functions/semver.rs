@@ -18,7 +18,7 @@ pub struct Semver {
     build: Vec<String>,
 }
 
-/// A part of what follows the hyphen. Numbers come before words.
+/// A part of the pre-release. Numbers are lower than words.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Number(u64),
@@ -124,7 +124,7 @@ fn part(text: &str) -> Result<Part, String> {
     Err(format!("Invalid character(s) found in prerelease {}", quoted(text)))
 }
 
-/// Without a `v`, without leading zeros, and with all three numbers.
+/// The text without a `v` and leading zeros, and with all three numbers.
 fn normalized(text: &str) -> String {
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<String> = text

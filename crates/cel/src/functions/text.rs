@@ -61,7 +61,7 @@ fn two<'a>(args: &mut [Value<'a>], holds: fn(&str, &str) -> bool) -> Outcome<'a>
     Ok(Value::Bool(holds(text_of(args.first())?, text_of(args.get(1))?)))
 }
 
-/// Compiles a pattern as Go reads it.
+/// Compiles a pattern in Go's syntax.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     let translated = translated(pattern);
     RegexBuilder::new(&translated)
@@ -70,7 +70,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
         .map_err(|_| format!("error parsing regexp: invalid pattern: `{pattern}`"))
 }
 
-/// In Go, `\d`, `\s`, `\w` and `\b` mean ASCII, and classes have no operators.
+/// Translates a pattern from Go's syntax: there, `\d`, `\s`, `\w` and `\b` mean ASCII, and classes have no operators.
 fn translated(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut rest = pattern.chars().peekable();
@@ -202,7 +202,7 @@ fn split<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     if !by.is_empty() {
         return Ok(Value::strings(text.splitn(limit, by)));
     }
-    // Nothing splits before each character.
+    // An empty separator splits before each character.
     let mut parts: Vec<String> = text.chars().take(limit.saturating_sub(1)).map(String::from).collect();
     let rest: String = text.chars().skip(parts.len()).collect();
     if !rest.is_empty() {

@@ -4,10 +4,10 @@ use super::conversion::string_of;
 use crate::go;
 use crate::value::{List, Value};
 
-/// Decimals where a clause names none.
+/// The number of decimals if the clause has no precision.
 const PRECISION: usize = 6;
 
-/// No clause asks for more decimals than this.
+/// The limit on decimals.
 const MOST_DECIMALS: usize = 1000;
 
 pub(super) fn format(text: &str, values: &List<'_>) -> Result<String, String> {
@@ -68,7 +68,7 @@ fn one(letter: char, precision: Option<usize>, value: &Value<'_>) -> Result<Stri
             None => Err(failed(format!("fixed-point clause can only be used on doubles, was given {of}"))),
         },
         ('e', value) => match double(value) {
-            // Upstream: Scientific: what is meant as the precision is taken for the width.
+            // Upstream: Scientific uses the precision as the width.
             Some(number) => Ok(format!("{:>precision$}", scientific(number, PRECISION))),
             None => Err(failed(format!("scientific clause can only be used on doubles, was given {of}"))),
         },

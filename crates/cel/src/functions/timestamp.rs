@@ -1,4 +1,4 @@
-//! Points and spans of time.
+//! Timestamps and durations.
 
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};

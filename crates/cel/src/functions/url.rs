@@ -1,4 +1,4 @@
-//! URLs, as Go's `net/url` reads them where a request URI is wanted.
+//! URLs, as Go's `url.ParseRequestURI` reads them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::value::Value;
 #[derive(Debug, Clone, Default)]
 pub struct Url {
     scheme: String,
-    /// What follows the colon of `mailto:x`, which is no path.
+    /// The text after the colon of a URL without a path, such as `mailto:x`.
     opaque: String,
     user: Option<String>,
     host: String,
@@ -96,7 +96,7 @@ impl Url {
         self.port_at().map_or(String::new(), |colon| self.host[colon + 1..].to_owned())
     }
 
-    /// The path as it was written, if that is one way to write it; otherwise with everything escaped that needs it.
+    /// The path as it was given, if it is a valid encoding; otherwise escaped.
     fn escaped_path(&self) -> String {
         let may_stay = |c: char| c.is_ascii_alphanumeric() || "-_.~!$&'()*+,;=:@[]/%".contains(c);
         if self.path.chars().all(may_stay) {

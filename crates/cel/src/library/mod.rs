@@ -14,7 +14,7 @@ use crate::value::Value;
 /// One way to call a function.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Overload {
-    /// Whether it is called on its first argument.
+    /// Whether the first argument is the target: `target.function(…)`.
     pub(crate) is_member: bool,
     args: Vec<Type>,
     result: Type,
@@ -22,12 +22,12 @@ pub(crate) struct Overload {
 }
 
 impl Overload {
-    /// What its arguments are, the target first.
+    /// The types of its arguments, beginning with the target.
     pub(crate) fn args(&self) -> &[Type] {
         &self.args
     }
 
-    /// Arguments and result for one use: what is left open is open for this use alone.
+    /// The types of arguments and result for one call, with new type variables for the type parameters.
     pub(crate) fn instance(&self, bindings: &mut Bindings) -> (Vec<Type>, Type) {
         if self.params.is_empty() {
             return (self.args.clone(), self.result.clone());
@@ -52,12 +52,12 @@ static FUNCTIONS: LazyLock<BTreeMap<&'static str, Vec<Overload>>> = LazyLock::ne
     table::FUNCTIONS.iter().map(|(name, calls)| (*name, overloads(calls))).collect()
 });
 
-/// A function by its name, and how it may be called.
+/// The function of this name, with its overloads.
 pub(crate) fn function(name: &str) -> Option<(&'static str, &'static [Overload])> {
     FUNCTIONS.get_key_value(name).map(|(name, overloads)| (*name, overloads.as_slice()))
 }
 
-/// Whether some way to call a function takes these values. Of lists and maps only the first element is looked at.
+/// Whether an overload of a function accepts these values. Of lists and maps only the first element is checked.
 pub(crate) fn accepts(name: &str, args: &[Value<'_>]) -> bool {
     function(name).is_none_or(|(_, overloads)| {
         overloads.iter().any(|overload| {
@@ -79,7 +79,7 @@ fn is_of(value: &Value<'_>, of: &Type) -> bool {
     }
 }
 
-/// The type of the name of a type.
+/// The type of an expression that is the name of a type.
 pub(crate) fn type_name(name: &str) -> Option<Type> {
     let named = match name {
         "list" => Type::list(Type::Param("A".into())),
@@ -133,7 +133,7 @@ fn collect_params(of: &Type, params: &mut Vec<SmolStr>) {
     of.parts().into_iter().for_each(|part| collect_params(part, params));
 }
 
-/// Splits at the commas that are in no brackets.
+/// Splits at commas outside of brackets.
 fn split(text: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0_usize, 0);
     for (at, c) in text.char_indices() {

@@ -1,8 +1,8 @@
 //! The functions of Kubernetes' expressions, v1.36: the standard library of cel-go 0.26 and its extensions for strings
-//! (version 2), lists (3), sets, optionals and folds with two variables, and the libraries of Kubernetes' own.
+//! (version 2), lists (3), sets, optionals and comprehensions with two variables, and the libraries of Kubernetes' own.
 //!
-//! A row names a function and how it may be called: `(arguments) -> result`, after a target and a dot if it is called on
-//! one. A capital letter stands for any type. Of several calls that fit, all are considered, in this order.
+//! A row is a function with its overloads: `(arguments) -> result`, or `target.(arguments) -> result`. A capital letter is a type
+//! parameter. The checker tries the overloads in this order, and considers all that accept the arguments.
 
 #[rustfmt::skip]
 pub(super) const FUNCTIONS: &[(&str, &[&str])] = &[

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 const NO_SCHEDULE: &str = "NoSchedule";
 
-/// What the cloud knows about the machine of a Node.
+/// The state of the machine of a Node, from the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Machine {
     Gone,

@@ -30,7 +30,7 @@ pub enum NodeIpProblem {
 }
 
 /// Writes the addresses that a Node should have; `None` if it has them. The list is replaced as a whole, so it must still be
-/// the one that was read: the kubelet may be adding its host name.
+/// the version that was read: the kubelet may be adding its host name.
 pub fn plan(node: &Node, metadata: Option<&Metadata>) -> Option<Effect> {
     let provided = metadata.map(|metadata| metadata.addresses.clone()).unwrap_or_default();
     if let Err(problem) = wanted(node, &provided) {

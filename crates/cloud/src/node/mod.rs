@@ -1,4 +1,4 @@
-//! Initialises new Nodes with what their cloud knows: provider ID, labels and addresses. Pods are scheduled only afterwards.
+//! Initialises new Nodes with data of their cloud: provider ID, labels and addresses. Pods are scheduled only afterwards.
 //!
 //! - **Promise**: a Node with the taint `node.cloudprovider.kubernetes.io/uninitialized` gets its `spec.providerID` and the
 //!   labels for type, zone and region and others of the cloud, and loses the taint, in one write; then it gets its

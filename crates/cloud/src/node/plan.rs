@@ -28,7 +28,7 @@ pub fn plan(node: &Node) -> Plan {
     Plan::of([relabel.why("its GA labels must equal the beta labels").ignore(ErrorKinds::NOT_FOUND)])
 }
 
-/// Why a Node cannot be initialised with what the cloud knows.
+/// Why a Node cannot be initialised with the metadata of the cloud.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// Without a provider ID its machine could never be found, and it cannot be set later.
@@ -43,7 +43,7 @@ pub enum Unfit {
     },
 }
 
-/// Whether a Node can be initialised with what the cloud knows.
+/// Whether a Node can be initialised with the metadata of the cloud.
 pub fn check(node: &Node, metadata: &Metadata) -> Result<(), Unfit> {
     let name = &node.metadata.name;
     if metadata.provider_id.is_empty() && node.spec.provider_id.is_empty() {

@@ -22,7 +22,7 @@ pub(super) struct Addresses {
     pub(super) running: RunningController,
 }
 
-/// An initialised Node, and what the cloud knows about its machine.
+/// An initialised Node, and the cloud's metadata of its machine.
 pub(super) struct Observed {
     node: Arc<Node>,
     metadata: Option<Metadata>,

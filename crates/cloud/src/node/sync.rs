@@ -52,7 +52,7 @@ impl Reconcile for Controller {
     }
 }
 
-/// What the cloud knows about the machine of a Node.
+/// The cloud's metadata of the machine of a Node.
 pub(super) async fn metadata(
     instances: &dyn AnyInstances,
     node: &Node,
@@ -87,7 +87,7 @@ impl Controller {
         outcome.result().map(|()| Next::Settled)
     }
 
-    /// Writes what the cloud knows and removes the taint. Returns the Node as it is then; `None` if it is deleted.
+    /// Writes the metadata of the cloud and removes the taint. Returns the Node after that; `None` if it is deleted.
     async fn write(
         &self,
         executor: &Executor<'_>,

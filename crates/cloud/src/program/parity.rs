@@ -8,8 +8,8 @@ pub fn page() -> String {
     format!(
         "# Cloud controllers: what is here\n\n\
          The {} controllers of Kubernetes v1.36.4's cloud-controller-manager, with the one that upstream's own program \
-         adds. What each needs of a cloud, and what is left out, stands in [cloud.md](cloud.md).\n\n\
-         This page is written from the table in `crates/cloud/src/program/table.rs`; a test keeps it true \
+         adds. [cloud.md](cloud.md) describes what each needs of a cloud, and what is left out.\n\n\
+         This page is written from the table in `crates/cloud/src/program/table.rs`; a test checks it \
          (`FLYBALL_BLESS=1 cargo test -p flyball-cloud` rewrites it).\n\n{}",
         CONTROLLERS.len(),
         parity::table(CONTROLLERS),

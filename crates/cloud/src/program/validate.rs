@@ -1,4 +1,4 @@
-//! What is wrong with a command line of a cloud-controller-manager.
+//! Validates the command line of a cloud-controller-manager.
 
 use flyball_manager::Component;
 use flyball_manager::options::Options;

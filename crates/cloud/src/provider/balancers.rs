@@ -11,7 +11,7 @@ use super::CloudError;
 /// The longest name that all clouds accept.
 const LONGEST_NAME: usize = 32;
 
-/// The load balancers of a cloud, one for each Service that asks for one. `cluster` is the value of `--cluster-name`.
+/// The load balancers of a cloud, one for each Service of type LoadBalancer. `cluster` is the value of `--cluster-name`.
 ///
 /// A cloud whose load balancers are managed by another component returns [`CloudError::ImplementedElsewhere`] from `ensure`
 /// and `update`; the finalizer of the Service is set and removed in any case.

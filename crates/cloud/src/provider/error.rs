@@ -34,7 +34,7 @@ impl CloudError {
         Self::Failed(error.into())
     }
 
-    /// How long to wait before the next attempt, if the cloud asked for it.
+    /// The delay before the next attempt that the cloud has requested.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RetryAfter { after, .. } => Some(*after),

@@ -25,7 +25,7 @@ pub trait Instances: Send + Sync + 'static {
     fn metadata(&self, node: &Node) -> impl Future<Output = Result<Option<Metadata>, CloudError>> + Send;
 }
 
-/// What a cloud knows about a machine. Empty fields are not written to its Node.
+/// The metadata of a machine. Empty fields are not written to its Node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
     /// The permanent name of the machine, as `provider://machine`. A Node without one is not initialised unless it is set.

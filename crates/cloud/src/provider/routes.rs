@@ -29,7 +29,7 @@ pub trait Routes: Send + Sync + 'static {
 pub struct Route {
     /// Chosen by the cloud; ignored when a route is created.
     pub name: SmolStr,
-    /// Empty if the cloud does not know the node.
+    /// Empty if the cloud cannot determine the node.
     pub node: SmolStr,
     /// The addresses of that node when the route was created. If they are set, the route is replaced when the node's
     /// addresses change.

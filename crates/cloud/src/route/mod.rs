@@ -3,7 +3,7 @@
 //! - **Promise**: for every range in a Node's `spec.podCIDRs` the cloud has a route to that Node, and the condition
 //!   `NetworkUnavailable` shows whether it has. Routes inside `--cluster-cidr` that lead nowhere, or to Nodes that do not
 //!   have the range, are deleted; routes outside are left alone.
-//! - **Watches** Nodes, and asks the cloud in rounds, `--route-reconciliation-period` apart; with the feature gate
+//! - **Watches** Nodes, and reads the routes of the cloud in rounds, `--route-reconciliation-period` apart; with the feature gate
 //!   `CloudControllerManagerWatchBasedRoutesReconciliation` whenever Nodes change, ten seconds apart at least.
 //!   **Writes** that one condition.
 //! - Upstream: `cloud-provider/controllers/route`. What differs: routes are always deleted before others are

@@ -65,7 +65,7 @@ pub enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfGone {
     Continue,
-    /// End the sync, and forget the Service: it has no load balancer.
+    /// End the sync, and remove the record of the Service: it has no load balancer.
     Stop,
 }
 
@@ -100,7 +100,7 @@ pub enum Answer {
 pub enum RecordChange {
     /// The load balancer is about to change.
     Begun,
-    /// The load balancer has everything that the Service asks for.
+    /// The load balancer is as the Service specifies.
     Ensured,
     /// There is no load balancer any more.
     Deleted,
@@ -325,7 +325,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Whether a Service asks for a load balancer of the cloud.
+/// Whether a Service should have a load balancer of the cloud.
 pub fn wants_balancer(service: &Service) -> bool {
     service.spec.type_ == "LoadBalancer" && service.spec.load_balancer_class.is_none()
 }

@@ -34,7 +34,7 @@ impl Records {
         last.filter(|service| current != Some(&service.metadata.uid))
     }
 
-    /// Notes that the load balancer of a Service is about to change. Until that succeeds, nothing counts as applied.
+    /// Records that the load balancer of a Service is about to change. Until that succeeds, nothing counts as applied.
     pub(super) fn begin(&self, key: &Key, service: &Arc<Service>, backends: Backends) {
         let mut records = self.records.lock();
         let record = records.entry(key.clone()).or_insert_with(|| Record {
@@ -46,14 +46,14 @@ impl Records {
         record.applied = Applied { service: None, backends };
     }
 
-    /// Notes that the load balancer has everything that the Service asks for.
+    /// Records that the load balancer is as the Service specifies.
     pub(super) fn ensured(&self, key: &Key, service: &Arc<Service>) {
         if let Some(record) = self.records.lock().get_mut(key) {
             record.applied.service = Some(service.clone());
         }
     }
 
-    /// Notes that a Service has no load balancer any more.
+    /// Records that a Service no longer has a load balancer.
     pub(super) fn forget(&self, key: &Key) {
         self.records.lock().remove(key);
     }

@@ -145,7 +145,7 @@ impl Failure {
     }
 }
 
-/// An initial route.
+/// A route that exists at the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct SimulatedRoute {

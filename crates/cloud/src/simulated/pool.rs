@@ -55,7 +55,7 @@ fn usable(range: &IpNet) -> impl Iterator<Item = IpAddr> + use<> {
     range.hosts().filter(move |address| Some(*address) != routers)
 }
 
-/// The address that a Service asks for.
+/// The address that a Service requests.
 fn asked_for(service: &Service) -> Result<Option<IpAddr>, NoAddress> {
     match service.spec.load_balancer_ip.as_str() {
         "" => Ok(None),

@@ -9,11 +9,10 @@ const KIND: &str = "AdmissionReview";
 const API_VERSION: &str = "admission.k8s.io/v1";
 const JSON: &str = "application/json";
 
-/// What the API server wants to know.
+/// The `request` of an AdmissionReview.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AdmissionRequest {
-    /// Identifies this call.
     pub uid: String,
     pub kind: GroupVersionKind,
     pub resource: GroupVersionResource,
@@ -22,7 +21,7 @@ pub struct AdmissionRequest {
     pub namespace: String,
     /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
     pub operation: String,
-    /// Who makes the request, as sent.
+    /// The user of the request, as sent.
     pub user_info: Value,
     /// The new object; null when it is deleted.
     pub object: Value,
@@ -49,7 +48,7 @@ pub struct GroupVersionResource {
     pub resource: String,
 }
 
-/// What a webhook says to a request.
+/// The decision of a webhook about a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionResponse {
@@ -97,7 +96,7 @@ struct Incoming {
 /// Reads the request of a review.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The body is not an AdmissionReview in JSON.
 pub(super) fn request(content_type: &str, body: &[u8]) -> Result<AdmissionRequest, String> {
     if content_type != JSON {
         return Err(format!("Content-Type: {content_type:?} should be {JSON:?}"));

@@ -169,7 +169,7 @@ impl rustls::client::danger::ServerCertVerifier for AnyCertificate {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port that was free just now.
 fn free_port() -> i32 {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap().port().into()

@@ -23,7 +23,7 @@ impl<K> Default for Misses<K> {
 }
 
 impl<K: Clone + Eq + Hash> Misses<K> {
-    /// Notes that `key` misses an object. Returns whether that is new, so that it is to be requeued after [`INFORMER_LAG`].
+    /// Records that `key` misses an object. Returns whether that is new, so that it is to be requeued after [`INFORMER_LAG`].
     pub fn insert(&self, key: &K) -> bool {
         let mut known = self.0.lock();
         if known.len() >= MOST {
@@ -33,7 +33,7 @@ impl<K: Clone + Eq + Hash> Misses<K> {
         known.insert(key.clone())
     }
 
-    /// Notes that `key` misses nothing, or is gone. Returns whether it missed an object before.
+    /// Records that `key` misses nothing, or is gone. Returns whether it missed an object before.
     pub fn forget(&self, key: &K) -> bool {
         self.0.lock().remove(key)
     }

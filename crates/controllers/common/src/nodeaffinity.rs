@@ -26,14 +26,14 @@ pub struct Term {
     pub match_fields: Vec<Requirement>,
 }
 
-/// What one label or field must be like.
+/// A requirement on one label or field.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Requirement {
     pub key: SmolStr,
-    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`; fields know only the first two.
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`; for fields only the first two are valid.
     pub operator: SmolStr,
-    /// What it is compared with.
+    /// The values that it is compared with.
     #[serde(deserialize_with = "null_default")]
     pub values: Vec<SmolStr>,
 }
@@ -47,7 +47,7 @@ impl NodeSelector {
 }
 
 impl Term {
-    /// Whether a node with this name and these labels is as the term wants it.
+    /// Whether a node with this name and these labels matches the term.
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         self.holds(name, labels) == Some(true)
     }
@@ -117,7 +117,7 @@ pub fn required(affinity: Option<&RawJson>) -> Option<NodeSelector> {
     struct NodeAffinity {
         required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
     }
-    // What cannot be read selects nothing: better no pod than one on the wrong node.
+    // An invalid term selects nothing: no pod is better than one on the wrong node.
     match affinity?.to::<Affinity>() {
         Ok(affinity) => affinity.node_affinity?.required_during_scheduling_ignored_during_execution,
         Err(_) => Some(NodeSelector::default()),
@@ -134,7 +134,7 @@ pub fn named_node(selector: &NodeSelector) -> Option<&SmolStr> {
     }
 }
 
-/// All that a pod asks of its node's name and labels.
+/// The requirements of a pod on the name and labels of its node.
 #[derive(Debug, Clone, Default)]
 pub struct Wish {
     labels: Labels,
@@ -142,7 +142,7 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// What a pod with this `nodeSelector` and this `affinity` asks for.
+    /// The requirements of a pod with this `nodeSelector` and this `affinity`.
     pub fn new(node_selector: &Labels, affinity: Option<&RawJson>) -> Self {
         Self { labels: node_selector.clone(), required: required(affinity) }
     }

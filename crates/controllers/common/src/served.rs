@@ -26,7 +26,7 @@ impl Served {
         }
     }
 
-    /// A new discovery.
+    /// Discovers again.
     pub async fn discover(&self) -> Result<Arc<Discovery>, Error> {
         let served = Arc::new(self.client.discover().await?);
         *self.known.lock() = Some((Instant::now(), served.clone()));

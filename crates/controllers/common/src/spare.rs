@@ -36,9 +36,9 @@ pub struct Usefulness<'a> {
     pub assigned: bool,
     /// Pending, then unknown, then running.
     pub phase: u8,
-    /// Ready, and since when (that may be missing).
+    /// Since when it is ready, if it is; the time may be missing.
     pub ready: Option<Option<Timestamp>>,
-    /// From the annotation.
+    /// The annotation `controller.kubernetes.io/pod-deletion-cost`.
     pub deletion_cost: i32,
     /// Related pods on its node.
     pub neighbours: usize,

@@ -31,7 +31,7 @@ impl OwnWrites {
         expected
     }
 
-    /// Records the versions that were written, and forgets those expected deletions that were not made.
+    /// Records the versions that were written, and drops expected deletions that were not made.
     pub(crate) fn record(&self, outcome: &Outcome<SliceWrite>, mut expected: Vec<Key>) {
         let mut last = self.last.lock();
         for done in outcome.written() {

@@ -80,7 +80,7 @@ impl Kubelet for Simulated {
     }
 }
 
-/// Simulated usage of a container without annotations.
+/// The simulated usage of a container without annotations.
 const IDLE: Amounts = Amounts { cpu_milli: 1, memory_bytes: 16 << 20 };
 
 /// Simulated usage of a running pod: its first container uses what the annotations say, the others `IDLE`.

@@ -26,7 +26,7 @@ pub use listen::Port;
 use crate::writer::Writer;
 use crate::{disks, nodes, scheduler};
 
-/// Size of the audit log; nothing here reads more.
+/// The size of the audit log, which nothing reads here.
 const AUDITED: usize = 1000;
 /// Time for all parts to stop.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -189,7 +189,7 @@ impl Cluster {
         Ok(Self { server, identity, address, decisions, controllers, stop, tasks, stop_serving, serving })
     }
 
-    /// The address that it serves on, if it does.
+    /// The address that it serves on, if it serves at all.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }

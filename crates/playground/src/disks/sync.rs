@@ -1,4 +1,4 @@
-//! The shell: watches claims, volumes and attachments, and writes what the driver would.
+//! The shell: watches claims, volumes and attachments, and makes the writes of the driver.
 
 use std::sync::Arc;
 

@@ -60,7 +60,7 @@ impl Behaviour {
                 Some(duration) => Some(duration),
                 None => {
                     complaints
-                        .push(format!("{key}: {text:?} is no duration between 0s and a year; try \"5s\""));
+                        .push(format!("{key}: {text:?} is not a duration between 0s and a year; try \"5s\""));
                     None
                 }
             }
@@ -70,7 +70,7 @@ impl Behaviour {
             let text = annotations.get(key)?;
             let amount = text.parse::<Quantity>().ok().filter(|amount| !amount.is_negative());
             if amount.is_none() {
-                complaints.push(format!("{key}: {text:?} is no amount; try {example:?}"));
+                complaints.push(format!("{key}: {text:?} is not a quantity; try {example:?}"));
             }
             amount
         };
@@ -78,7 +78,7 @@ impl Behaviour {
         let mut exit_code = annotations.get(EXIT_CODE).and_then(|text| match text.parse::<u8>() {
             Ok(code) => Some(i32::from(code)),
             Err(_) => {
-                complaints.push(format!("{EXIT_CODE}: {text:?} is no number from 0 to 255"));
+                complaints.push(format!("{EXIT_CODE}: {text:?} is not a number from 0 to 255"));
                 None
             }
         });
@@ -135,13 +135,13 @@ mod tests {
         assert!(behaviour(&[(FAIL, "image")]).no_image);
         #[rustfmt::skip]
         let nonsense = [
-            (DELAY,       "soon",  "flyball.dev/delay: \"soon\" is no duration between 0s and a year; try \"5s\""),
-            (DELAY,       "-5s",   "flyball.dev/delay: \"-5s\" is no duration between 0s and a year; try \"5s\""),
-            (RUN_FOR,     "99999h", "flyball.dev/run-for: \"99999h\" is no duration between 0s and a year; try \"5s\""),
-            (EXIT_CODE,   "256",   "flyball.dev/exit-code: \"256\" is no number from 0 to 255"),
+            (DELAY,       "soon",  "flyball.dev/delay: \"soon\" is not a duration between 0s and a year; try \"5s\""),
+            (DELAY,       "-5s",   "flyball.dev/delay: \"-5s\" is not a duration between 0s and a year; try \"5s\""),
+            (RUN_FOR,     "99999h", "flyball.dev/run-for: \"99999h\" is not a duration between 0s and a year; try \"5s\""),
+            (EXIT_CODE,   "256",   "flyball.dev/exit-code: \"256\" is not a number from 0 to 255"),
             (FAIL,        "yes",   "flyball.dev/fail: \"yes\" is neither \"true\" nor \"image\""),
-            (CPU,         "much",  "flyball.dev/cpu: \"much\" is no amount; try \"250m\""),
-            (MEMORY,      "-1Mi",  "flyball.dev/memory: \"-1Mi\" is no amount; try \"64Mi\""),
+            (CPU,         "much",  "flyball.dev/cpu: \"much\" is not a quantity; try \"250m\""),
+            (MEMORY,      "-1Mi",  "flyball.dev/memory: \"-1Mi\" is not a quantity; try \"64Mi\""),
             (NEVER_READY, "1",     "flyball.dev/never-ready: \"1\" is neither \"true\" nor \"false\""),
         ];
         for (key, value, want) in nonsense {

@@ -19,8 +19,8 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 /// The exit code of a container that was killed because a probe failed.
 const KILLED: i32 = 137;
 
-/// One evaluation of a pod's containers.
-pub(super) struct Turn<'a> {
+/// Computes the current states of a pod's containers.
+pub(super) struct Evaluation<'a> {
     pub(super) pod: &'a Pod,
     pub(super) behaviour: &'a Behaviour,
     /// When the kubelet accepted the pod.
@@ -54,7 +54,7 @@ pub(super) fn reason(code: i32) -> SmolStr {
     SmolStr::new_static(if code == 0 { "Completed" } else { "Error" })
 }
 
-impl Turn<'_> {
+impl Evaluation<'_> {
     pub(super) fn init_containers(&self, clock: &mut Clock) -> Vec<ContainerStatus> {
         let mut may_begin = true;
         let specs = &self.pod.spec.init_containers;

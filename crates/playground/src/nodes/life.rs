@@ -9,7 +9,7 @@ use smol_str::{SmolStr, format_smolstr};
 
 use super::behaviour::Behaviour;
 use super::conditions::conditions;
-use super::container::{self, Turn};
+use super::container::{self, Evaluation};
 use crate::objects::{ContainerState, ContainerStatus, HostIp, Pod, PodStatus, Terminated};
 
 /// How long containers take to stop, within their grace period.
@@ -65,12 +65,12 @@ fn live(pod: &Pod, place: &Place, now: Timestamp) -> (PodStatus, Option<Duration
         nominated_node_name: SmolStr::default(),
         ..pod.status.clone()
     };
-    let turn = Turn { pod, behaviour: &behaviour, start: place.since };
-    status.init_container_statuses = turn.init_containers(&mut clock);
+    let evaluation = Evaluation { pod, behaviour: &behaviour, start: place.since };
+    status.init_container_statuses = evaluation.init_containers(&mut clock);
     let initialized = container::are_initialized(&pod.spec.init_containers, &status.init_container_statuses);
-    status.container_statuses = turn.containers(initialized, &mut clock);
+    status.container_statuses = evaluation.containers(initialized, &mut clock);
     if initialized {
-        status.ephemeral_container_statuses = turn.ephemeral_containers(&mut clock);
+        status.ephemeral_container_statuses = evaluation.ephemeral_containers(&mut clock);
     }
     let begun = status.init_container_statuses.iter().chain(&status.container_statuses).any(has_begun);
     if begun && status.pod_ip.is_empty() {
@@ -187,7 +187,7 @@ fn report_end(pod: &Pod, now: Timestamp) -> Step {
     let mut status = pod.status.clone();
     status.observed_generation = observed(pod);
     let to_completion = pod.spec.restart_policy != flyball_api::pod::RestartPolicy::Always;
-    // A server ends with success on SIGTERM; a task is interrupted and fails.
+    // A pod that would run for ever ends with success on SIGTERM; one that runs to completion fails.
     let code = if to_completion { SIGTERM_CODE } else { 0 };
     end_containers(&mut status, code, now);
     let started = !status.container_statuses.is_empty();

@@ -23,7 +23,7 @@ pub(super) fn ready_after(container: &Container) -> Option<Duration> {
     }
 }
 
-/// Whether the startup probe lets a running container count as started.
+/// Whether a running container counts as started, by its startup probe.
 pub(super) fn lets_start(container: &Container) -> bool {
     !container.startup_probe.as_ref().is_some_and(fails)
 }

@@ -1,4 +1,4 @@
-//! What a container's command would do, as far as time and exit code are concerned: enough shell syntax for the commands of
+//! How long a container's command would run, and with which exit code it would end: enough shell syntax for the commands of
 //! tutorials (`sleep 30`, `sh -c 'echo hi; exit 3'`). Nothing is executed.
 
 use std::time::Duration;

@@ -12,12 +12,12 @@ pub(super) enum Join {
     Or,
 }
 
-/// A simple command.
+/// A simple command, with the operator before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Statement {
     pub(super) join: Join,
     pub(super) words: Vec<String>,
-    /// Whether its output is the script's: not if it goes to a file or into a pipe.
+    /// Whether it prints to the output of the script, not to a file or a pipe.
     pub(super) prints: bool,
 }
 

@@ -88,7 +88,7 @@ async fn join(writer: &Writer, n: u16) -> Result<(), Error> {
         Err(error) => return Err(error),
     };
     let now = writer.now();
-    beat(writer, &node, now).await?;
+    renew_lease(writer, &node, now).await?;
     report(writer, &node, now).await?;
     // The server taints new nodes until they are ready. These are ready at once; do not wait for the controller that
     // removes the taint.
@@ -211,7 +211,7 @@ impl Nodes {
                 self.emit_events(pod, status);
                 Ok(())
             }
-            Err(error) if is_past(&error) => Ok(()),
+            Err(error) if is_outdated(&error) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -227,7 +227,7 @@ impl Nodes {
         let write = Write { action: "delete", key: &key, subresource: "", why };
         match self.writer.write::<Pod, _>(write, self.writer.client().delete::<Pod>(&key, &options)).await {
             Ok(_) => Ok(None),
-            Err(error) if is_past(&error) => Ok(None),
+            Err(error) if is_outdated(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -291,12 +291,12 @@ impl Nodes {
 
     async fn heartbeat_of(&self, node: Arc<Node>) {
         let now = self.writer.now();
-        let beaten = beat(&self.writer, &node, now).await;
+        let renewed = renew_lease(&self.writer, &node, now).await;
         let reported = match is_stale(&node, now) {
             true => report(&self.writer, &node, now).await,
             false => Ok(()),
         };
-        if let Err(error) = beaten.and(reported) {
+        if let Err(error) = renewed.and(reported) {
             tracing::debug!(node = %node.metadata.name, %error, "simulated node: heartbeat failed");
         }
     }
@@ -322,20 +322,20 @@ fn reason_to_log(pod: &Pod, status: &PodStatus) -> Option<String> {
     }
 }
 
-/// The pod is deleted, replaced or changed meanwhile: the cache will show it.
-fn is_past(error: &Error) -> bool {
+/// Whether the pod was deleted, replaced or changed meanwhile: the cache will show it.
+fn is_outdated(error: &Error) -> bool {
     error.is_not_found() || error.is_conflict()
 }
 
 /// Whether a node's status must be written again: it is old, or its Ready condition is not `True` any more.
 fn is_stale(node: &Node, now: Timestamp) -> bool {
     let Some(ready) = node.condition("Ready") else { return true };
-    let beaten = ready.last_heartbeat_time.unwrap_or(Timestamp::UNIX_EPOCH);
+    let renewed = ready.last_heartbeat_time.unwrap_or(Timestamp::UNIX_EPOCH);
     ready.status != "True"
-        || Duration::try_from(now.duration_since(beaten)).unwrap_or_default() >= STATUS_EVERY
+        || Duration::try_from(now.duration_since(renewed)).unwrap_or_default() >= STATUS_EVERY
 }
 
-async fn beat(writer: &Writer, node: &Node, now: Timestamp) -> Result<(), Error> {
+async fn renew_lease(writer: &Writer, node: &Node, now: Timestamp) -> Result<(), Error> {
     let lease = node::lease(node, now);
     let key = Key::new(node::LEASES, node.metadata.name.clone());
     let patch = Patch::Merge(lease.clone());

@@ -1,5 +1,5 @@
-//! Objects as the scheduler and the simulated nodes read them. Controllers cache less of a pod; here its placement
-//! rules, its commands and its own annotations matter, so these are types of their own.
+//! Objects as the scheduler and the simulated nodes read them. Controllers cache less of a pod; the playground
+//! also needs placement rules, commands and all annotations, so it has its own types.
 
 mod placement;
 mod pod;

@@ -18,7 +18,7 @@ pub(super) struct Relations<'a> {
     near: Vec<Term<'a>>,
     far: Vec<Term<'a>>,
     /// Domains with pods whose anti-affinity matches this one.
-    unwelcome: Vec<Domain<'a>>,
+    excluded: Vec<Domain<'a>>,
 }
 
 /// One affinity term of the pod, and the domains with pods that match it.
@@ -70,14 +70,14 @@ impl<'a> Relations<'a> {
             let terms = affinity.as_ref().map(|affinity| &affinity.required[..]).unwrap_or_default();
             terms.iter().map(|term| Term::new(term, pod, snapshot)).collect()
         };
-        let mut unwelcome = Vec::new();
+        let mut excluded = Vec::new();
         for (info, other) in snapshot.placed() {
             let Some(anti) = &other.spec.affinity.pod_anti_affinity else { continue };
             for term in &anti.required {
                 if let Some(value) = info.label(&term.topology_key)
                     && Compiled::new(term, other).matches(pod, snapshot)
                 {
-                    unwelcome.push((term.topology_key.as_str(), value));
+                    excluded.push((term.topology_key.as_str(), value));
                 }
             }
         }
@@ -85,42 +85,47 @@ impl<'a> Relations<'a> {
             pod,
             near: required(&pod.spec.affinity.pod_affinity),
             far: required(&pod.spec.affinity.pod_anti_affinity),
-            unwelcome,
+            excluded,
         }
     }
 
     // Upstream: plugins/interpodaffinity/filtering.go, Filter: in this order, and only missing affinity is unresolvable.
     pub(super) fn check(&self, info: &NodeInfo) -> Result<(), Refusal> {
-        if !self.has_company(info) {
-            return Err(Refusal::hopeless("node(s) didn't match pod affinity rules"));
+        if !self.satisfies_affinity(info) {
+            return Err(Refusal::unresolvable("node(s) didn't match pod affinity rules"));
         }
         if self.far.iter().any(|term| term.is_at(info)) {
             return Err(Refusal::resolvable("node(s) didn't match pod anti-affinity rules"));
         }
-        if self.unwelcome.iter().any(|(key, value)| info.label(key) == Some(value)) {
+        if self.excluded.iter().any(|(key, value)| info.label(key) == Some(value)) {
             return Err(Refusal::resolvable("node(s) didn't satisfy existing pods anti-affinity rules"));
         }
         Ok(())
     }
 
-    /// The first pod of a group with affinity to itself may go to any domain.
-    fn has_company(&self, info: &NodeInfo) -> bool {
+    /// Whether the node satisfies the affinity terms. The first pod of a group with affinity to itself may run in any domain.
+    fn satisfies_affinity(&self, info: &NodeInfo) -> bool {
         let keyed = self.near.iter().all(|term| info.label(term.key).is_some());
         let first = self.near.iter().all(|term| term.at.is_empty() && term.includes_itself);
         keyed && (first || self.near.iter().all(|term| term.is_at(info)))
     }
 
     /// The preferences of the pod, and of other pods for it, by domain.
-    pub(super) fn wishes(&self, snapshot: &'a Snapshot) -> BTreeMap<(SmolStr, SmolStr), i64> {
-        let mut wishes = BTreeMap::new();
+    pub(super) fn preferences(&self, snapshot: &'a Snapshot) -> BTreeMap<(SmolStr, SmolStr), i64> {
+        let mut preferences = BTreeMap::new();
         let own =
             [(&self.pod.spec.affinity.pod_affinity, 1), (&self.pod.spec.affinity.pod_anti_affinity, -1)];
         for (affinity, sign) in own {
-            for wish in affinity.iter().flat_map(|affinity| &affinity.preferred) {
-                let compiled = Compiled::new(&wish.pod_affinity_term, self.pod);
+            for preference in affinity.iter().flat_map(|affinity| &affinity.preferred) {
+                let compiled = Compiled::new(&preference.pod_affinity_term, self.pod);
                 for (info, other) in snapshot.placed() {
                     if compiled.matches(other, snapshot) {
-                        note(&mut wishes, info, &compiled.term.topology_key, sign * wish.weight);
+                        add_weight(
+                            &mut preferences,
+                            info,
+                            &compiled.term.topology_key,
+                            sign * preference.weight,
+                        );
                     }
                 }
             }
@@ -129,22 +134,27 @@ impl<'a> Relations<'a> {
             let theirs =
                 [(&other.spec.affinity.pod_affinity, 1), (&other.spec.affinity.pod_anti_affinity, -1)];
             for (affinity, sign) in theirs {
-                for wish in affinity.iter().flat_map(|affinity| &affinity.preferred) {
-                    let term = &wish.pod_affinity_term;
+                for preference in affinity.iter().flat_map(|affinity| &affinity.preferred) {
+                    let term = &preference.pod_affinity_term;
                     if Compiled::new(term, other).matches(self.pod, snapshot) {
-                        note(&mut wishes, info, &term.topology_key, sign * wish.weight);
+                        add_weight(&mut preferences, info, &term.topology_key, sign * preference.weight);
                     }
                 }
             }
         }
-        wishes
+        preferences
     }
 }
 
-fn note(wishes: &mut BTreeMap<(SmolStr, SmolStr), i64>, info: &NodeInfo, key: &SmolStr, weight: i64) {
+fn add_weight(
+    preferences: &mut BTreeMap<(SmolStr, SmolStr), i64>,
+    info: &NodeInfo,
+    key: &SmolStr,
+    weight: i64,
+) {
     if let Some(value) = info.label(key) {
-        let wish = wishes.entry((key.clone(), value.into())).or_default();
-        *wish = wish.saturating_add(weight);
+        let preference = preferences.entry((key.clone(), value.into())).or_default();
+        *preference = preference.saturating_add(weight);
     }
 }
 

@@ -22,7 +22,7 @@ pub enum ScheduleResult {
     /// The node is chosen, but volumes are not bound yet; these writes are still to be made.
     Prepare {
         node: SmolStr,
-        /// The writes; empty if there is nothing to do but wait.
+        /// The writes; empty if only binding has to be waited for.
         preparations: Vec<Preparation>,
     },
     Unschedulable {

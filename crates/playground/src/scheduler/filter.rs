@@ -24,7 +24,7 @@ impl Refusal {
         Self { reasons: vec![SmolStr::new_static(reason)], resolvable: true }
     }
 
-    pub(super) fn hopeless(reason: impl Into<SmolStr>) -> Self {
+    pub(super) fn unresolvable(reason: impl Into<SmolStr>) -> Self {
         Self { reasons: vec![reason.into()], resolvable: false }
     }
 }
@@ -45,14 +45,14 @@ impl<'a> Filters<'a> {
     /// Whether the node is feasible. Only the first filter that fails is reported.
     pub(super) fn check(&self, info: &NodeInfo) -> Result<(), Refusal> {
         let pod = self.pod;
-        if info.node.spec.unschedulable && !bears(pod, &UNSCHEDULABLE) {
-            return Err(Refusal::hopeless("node(s) were unschedulable"));
+        if info.node.spec.unschedulable && !tolerates(pod, &UNSCHEDULABLE) {
+            return Err(Refusal::unresolvable("node(s) were unschedulable"));
         }
         if untolerated(pod, info).next().is_some() {
-            return Err(Refusal::hopeless("node(s) had untolerated taint(s)"));
+            return Err(Refusal::unresolvable("node(s) had untolerated taint(s)"));
         }
         if !terms::accepts(pod, &info.node) {
-            return Err(Refusal::hopeless("node(s) didn't match Pod's node affinity/selector"));
+            return Err(Refusal::unresolvable("node(s) didn't match Pod's node affinity/selector"));
         }
         if has_port_conflict(pod, info) {
             return Err(Refusal::resolvable("node(s) didn't have free ports for the requested pod ports"));
@@ -71,20 +71,20 @@ const UNSCHEDULABLE: Taint = Taint {
     time_added: None,
 };
 
-fn bears(pod: &Pod, taint: &Taint) -> bool {
+fn tolerates(pod: &Pod, taint: &Taint) -> bool {
     pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(taint, false))
 }
 
 /// The taints of a node that the pod does not tolerate.
 pub(super) fn untolerated<'a>(pod: &'a Pod, info: &'a NodeInfo) -> impl Iterator<Item = &'a Taint> {
     let hard = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
-    info.node.spec.taints.iter().filter(hard).filter(|taint| !bears(pod, taint))
+    info.node.spec.taints.iter().filter(hard).filter(|taint| !tolerates(pod, taint))
 }
 
 /// How many `PreferNoSchedule` taints the pod does not tolerate.
-pub(super) fn disliked(pod: &Pod, info: &NodeInfo) -> usize {
+pub(super) fn untolerated_preferences(pod: &Pod, info: &NodeInfo) -> usize {
     let soft = info.node.spec.taints.iter().filter(|taint| taint.effect == "PreferNoSchedule");
-    soft.filter(|taint| !bears(pod, taint)).count()
+    soft.filter(|taint| !tolerates(pod, taint)).count()
 }
 
 fn host_ports(pod: &Pod) -> impl Iterator<Item = &ContainerPort> {

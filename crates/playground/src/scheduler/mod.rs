@@ -1,4 +1,4 @@
-//! A small scheduler. [`decide`] is pure: a pod and the [`Snapshot`] give a [`ScheduleResult`]. It knows resources, selectors,
+//! A small scheduler. [`decide`] is pure: a pod and the [`Snapshot`] give a [`ScheduleResult`]. It supports resources, selectors,
 //! affinities, taints, spreading, ports, volumes and priorities, and uses kube-scheduler's messages; the shell in `sync`
 //! binds, evicts, and writes conditions and events.
 

@@ -17,9 +17,9 @@ pub(super) fn best<'a>(pod: &Pod, snapshot: &Snapshot, fitting: &[&'a NodeInfo])
         return Some(only);
     }
     let relations = Relations::new(pod, snapshot);
-    let wishes = relations.wishes(snapshot);
+    let preferences = relations.preferences(snapshot);
     let liked = fitting.iter().map(|info| {
-        let domains = wishes.iter().filter(|((key, value), _)| info.label(key) == Some(value.as_str()));
+        let domains = preferences.iter().filter(|((key, value), _)| info.label(key) == Some(value.as_str()));
         domains.map(|(_, weight)| *weight).sum()
     });
     let spread = Spread::new(pod, snapshot);
@@ -27,7 +27,10 @@ pub(super) fn best<'a>(pod: &Pod, snapshot: &Snapshot, fitting: &[&'a NodeInfo])
         (1, fitting.iter().map(|info| room_left(pod, info)).collect()),
         (
             3,
-            normalize(fitting.iter().map(|info| as_number(filter::disliked(pod, info))), Order::LessIsBetter),
+            normalize(
+                fitting.iter().map(|info| as_number(filter::untolerated_preferences(pod, info))),
+                Order::LessIsBetter,
+            ),
         ),
         (2, normalize(fitting.iter().map(|info| preferred(pod, info)), Order::MoreIsBetter)),
         (2, normalize(liked, Order::MoreIsBetter)),
@@ -84,8 +87,8 @@ fn room_left(pod: &Pod, info: &NodeInfo) -> i64 {
 
 fn preferred(pod: &Pod, info: &NodeInfo) -> i64 {
     let affinity = pod.spec.affinity.node_affinity.iter();
-    let wishes = affinity.flat_map(|affinity| &affinity.preferred);
-    wishes
+    let preferences = affinity.flat_map(|affinity| &affinity.preferred);
+    preferences
         .filter(|wish| wish.preference.matches(&info.node.metadata.name, &info.node.metadata.labels))
         .map(|wish| wish.weight)
         .sum()

@@ -37,7 +37,7 @@ impl<'a> Spread<'a> {
         for counted in &self.hard {
             let Some(domain) = info.label(&counted.rule.topology_key) else {
                 let why = "node(s) didn't match pod topology spread constraints (missing required label)";
-                return Err(Refusal::hopeless(why));
+                return Err(Refusal::unresolvable(why));
             };
             if counted.skew(domain) > counted.rule.max_skew {
                 return Err(Refusal::resolvable("node(s) didn't match pod topology spread constraints"));
@@ -46,7 +46,7 @@ impl<'a> Spread<'a> {
         Ok(())
     }
 
-    /// How full a node's domains are, by the `ScheduleAnyway` constraints.
+    /// The number of matching pods in a node's domains, by the `ScheduleAnyway` constraints.
     pub(super) fn crowding(&self, info: &NodeInfo) -> i64 {
         let crowd = |counted: &Counted<'_>| {
             let domain = info.label(&counted.rule.topology_key)?;
@@ -92,7 +92,7 @@ impl<'a> Counted<'a> {
         Self { rule, domains, counts_itself }
     }
 
-    /// The skew if the pod went to this domain.
+    /// The skew if the pod ran in this domain.
     fn skew(&self, domain: &str) -> i64 {
         let wanted = usize::try_from(self.rule.min_domains.unwrap_or(1)).unwrap_or(0);
         let least = match self.domains.len() < wanted {

@@ -1,4 +1,4 @@
-//! The shell of the scheduler: after every change it goes through the pending pods, highest priority first, and writes the
+//! The shell of the scheduler: after every change it decides about the pending pods, highest priority first, and writes the
 //! decisions.
 
 use std::collections::BTreeMap;
@@ -51,12 +51,12 @@ struct Scheduler {
 #[derive(Debug, Default)]
 struct Changes {
     any: Notify,
-    /// Grows with every change after which an unschedulable pod may fit.
+    /// Counts the changes after which an unschedulable pod may fit.
     room: AtomicU64,
 }
 
 impl Changes {
-    fn note(&self, makes_room: bool) {
+    fn record(&self, makes_room: bool) {
         if makes_room {
             self.room.fetch_add(1, Ordering::Relaxed);
         }
@@ -111,34 +111,34 @@ impl Scheduler {
         let changes = Arc::clone(&self.changes);
         let _pods = self.pods.subscribe(Box::new(move |change| {
             let placed = |pod: Option<&Arc<Pod>>| pod.is_some_and(|pod| !pod.spec.node_name.is_empty());
-            changes.note(placed(change.old) || placed(change.new));
+            changes.record(placed(change.old) || placed(change.new));
         }));
         let _others = [
-            self.notice(&self.nodes),
-            self.notice(&self.namespaces),
-            self.notice(&self.claims),
-            self.notice(&self.volumes),
-            self.notice(&self.classes),
+            self.observe(&self.nodes),
+            self.observe(&self.namespaces),
+            self.observe(&self.claims),
+            self.observe(&self.volumes),
+            self.observe(&self.classes),
         ];
         let mut memory = Memory::default();
         loop {
             self.changes.any.notified().await;
             if !self.round(&mut memory).await {
                 tokio::time::sleep(RETRY).await;
-                self.changes.note(false);
+                self.changes.record(false);
             }
         }
     }
 
-    fn notice<T: Object>(&self, informer: &Arc<Informer<T>>) -> Subscription {
+    fn observe<T: Object>(&self, informer: &Arc<Informer<T>>) -> Subscription {
         let changes = Arc::clone(&self.changes);
-        informer.subscribe(Box::new(move |_| changes.note(true)))
+        informer.subscribe(Box::new(move |_| changes.record(true)))
     }
 
     /// One pass over all pending pods. False if a write failed.
     async fn round(&self, memory: &mut Memory) -> bool {
         let room = self.changes.room.load(Ordering::Relaxed);
-        // In this order: what is dropped because the cache shows it must be in the list, too.
+        // The list is read after `forget`: it must contain what `forget` drops because the cache shows it.
         memory.forget(&self.pods);
         let all = self.pods.store().list();
         let mut waiting: Vec<&Arc<Pod>> =
@@ -150,7 +150,7 @@ impl Scheduler {
             (std::cmp::Reverse(pod.priority()), pod.metadata.creation_timestamp, pod.metadata.key())
         });
         let mut snapshot = self.snapshot(&all, memory);
-        let mut well = true;
+        let mut succeeded = true;
         let mut bindings = Vec::new();
         for pod in waiting {
             match self.place(pod, &mut snapshot, memory).await {
@@ -162,7 +162,7 @@ impl Scheduler {
                     let meta = &pod.metadata;
                     memory.parked.insert(meta.key(), (meta.uid.clone(), meta.resource_version, room));
                 }
-                Err(error) => well &= is_past(pod, &error),
+                Err(error) => succeeded &= is_outdated(pod, &error),
             }
         }
         // Decisions are made in sequence, as each changes the snapshot; they are written in parallel.
@@ -174,10 +174,10 @@ impl Scheduler {
         for (pod, outcome) in bound {
             if let Err(error) = outcome {
                 memory.assumed.remove(&pod.metadata.key());
-                well &= is_past(&pod, &error);
+                succeeded &= is_outdated(&pod, &error);
             }
         }
-        well
+        succeeded
     }
 
     fn snapshot(&self, pods: &[Arc<Pod>], memory: &Memory) -> Snapshot {
@@ -353,7 +353,7 @@ impl Scheduler {
 }
 
 /// Whether the pod is deleted or changed meanwhile, which is no failure: the cache will show it.
-fn is_past(pod: &Pod, error: &Error) -> bool {
+fn is_outdated(pod: &Pod, error: &Error) -> bool {
     let past = error.is_not_found() || error.is_conflict();
     if !past {
         tracing::debug!(pod = %pod.metadata.key(), %error, "scheduler: a write failed; retrying");
@@ -390,7 +390,7 @@ impl Memory {
         Arc::new(going)
     }
 
-    /// Drops what the cache shows by now.
+    /// Drops the writes that the cache shows.
     fn forget(&mut self, pods: &Informer<Pod>) {
         self.leaving.retain(|key, uid| {
             pods.store().get(key).is_some_and(|pod| pod.metadata.uid == *uid && !pod.metadata.is_deleting())

@@ -72,7 +72,7 @@ fn result(pod: &Pod, snapshot: &Snapshot) -> String {
 }
 
 /// The message for a pod that no preemption could help.
-fn hopeless(message: &str, nodes: usize) -> String {
+fn unresolvable(message: &str, nodes: usize) -> String {
     format!(
         "0/{nodes} nodes are available: {message}. no new claims to deallocate, preemption: 0/{nodes} nodes are available: \
          {nodes} Preemption is not helpful for scheduling."
@@ -103,15 +103,15 @@ fn a_pod_goes_where_its_own_rules_and_the_nodes_allow() {
         want(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]));
     let cordoned = || json!({"spec": {"unschedulable": true}});
     let ok = || "-> n".to_owned();
-    let selector = || hopeless("1 node(s) didn't match Pod's node affinity/selector", 1);
-    let tainted = || hopeless("1 node(s) had untolerated taint(s)", 1);
+    let selector = || unresolvable("1 node(s) didn't match Pod's node affinity/selector", 1);
+    let tainted = || unresolvable("1 node(s) had untolerated taint(s)", 1);
     #[rustfmt::skip]
     let table = [
         // case                           node                       pod                                        result
         ("anything goes",                 json!({}),                 json!({}),                                 ok()),
-        ("no node is that large",         json!({}),                 cpu("3"),                                  hopeless("1 Insufficient cpu", 1)),
+        ("no node is that large",         json!({}),                 cpu("3"),                                  unresolvable("1 Insufficient cpu", 1)),
         ("all of it",                     json!({}),                 cpu("2"),                                  ok()),
-        ("cordoned",                      cordoned(),                json!({}),                                 hopeless("1 node(s) were unschedulable", 1)),
+        ("cordoned",                      cordoned(),                json!({}),                                 unresolvable("1 node(s) were unschedulable", 1)),
         ("cordoned, and borne",           cordoned(),                bear(json!({"key": "node.kubernetes.io/unschedulable", "operator": "Exists"})), ok()),
         ("tainted",                       taint("NoSchedule"),       json!({}),                                 tainted()),
         ("tainted against running",       taint("NoExecute"),        json!({}),                                 tainted()),
@@ -184,7 +184,7 @@ fn init_containers_and_sidecars_count_as_they_run() {
 fn reasons_are_counted_and_sorted_as_text() {
     let tainted = json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
     let snapshot = Snapshot::new([node("a", json!({})), node("b", tainted.clone()), node("c", tainted)], []);
-    let want = hopeless("1 Insufficient cpu, 2 node(s) had untolerated taint(s)", 3);
+    let want = unresolvable("1 Insufficient cpu, 2 node(s) had untolerated taint(s)", 3);
     assert_eq!(result(&pod("p", cpu("3")), &snapshot), want);
 }
 
@@ -205,7 +205,7 @@ fn pods_keep_company_or_their_distance() {
         "podAntiAffinity",
         json!([{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}, "namespaces": ["other"]}]),
     );
-    let lonely = || hopeless("3 node(s) didn't match pod affinity rules", 3);
+    let lonely = || unresolvable("3 node(s) didn't match pod affinity rules", 3);
     let to = |node: &str| format!("-> {node}");
     #[rustfmt::skip]
     let table = [
@@ -366,14 +366,14 @@ fn volumes_tie_pods_to_nodes() {
     let small = json!({"spec": {"capacity": {"storage": "1Mi"}}});
     let selected = claim(json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "b"}}}));
     let early = |message: &str| format!("0/2 nodes are available: {message}. not found");
-    let none = || hopeless("2 node(s) didn't find available persistent volumes to bind", 2);
-    let lost = hopeless("2 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", 2);
+    let none = || unresolvable("2 node(s) didn't find available persistent volumes to bind", 2);
+    let lost = unresolvable("2 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", 2);
     #[rustfmt::skip]
     let table = [
         ("no such claim",       None,      None,                            by_hand(), early("persistentvolumeclaim \"data\" not found")),
         ("where its volume is", bound(),   volume("b", json!({})),          by_hand(), "-> b".to_owned()),
         ("its volume is gone",  bound(),   None,                            by_hand(), lost),
-        ("out of reach",        bound(),   volume("c", json!({})),          by_hand(), hopeless("2 node(s) didn't match PersistentVolume's node affinity", 2)),
+        ("out of reach",        bound(),   volume("c", json!({})),          by_hand(), unresolvable("2 node(s) didn't match PersistentVolume's node affinity", 2)),
         ("not yet bound",       unbound(), None,                            class("x", "Immediate"), early("pod has unbound immediate PersistentVolumeClaims")),
         ("one is free",         unbound(), volume("b", json!({})),          by_hand(), "b: promise pv to data".to_owned()),
         ("one is promised",     unbound(), volume("b", owned_by("data")),   by_hand(), "b: wait".to_owned()),

@@ -16,7 +16,7 @@ use super::snapshot::NodeInfo;
 use super::terms;
 use crate::objects::Pod;
 
-/// Tells the provisioner for which node a volume is needed.
+/// The annotation with the node for which a volume is needed, for the provisioner.
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 const NODE_CONFLICT: &str = "node(s) didn't match PersistentVolume's node affinity";
@@ -98,15 +98,17 @@ impl Volumes {
         claim: &PersistentVolumeClaim,
         info: &NodeInfo,
     ) -> Option<&PersistentVolume> {
-        let fitting =
-            self.volumes.values().filter(|volume| suits(volume, key, claim) && reaches(volume, info));
+        let fitting = self
+            .volumes
+            .values()
+            .filter(|volume| matches(volume, key, claim) && is_accessible_from(volume, info));
         fitting.map(Arc::as_ref).min_by_key(|volume| {
-            let promised = promised_to(volume, key);
-            (!promised, storage(&volume.spec.capacity), volume.metadata.name.clone())
+            let reserved = is_reserved_for(volume, key);
+            (!reserved, storage(&volume.spec.capacity), volume.metadata.name.clone())
         })
     }
 
-    /// The writes that are left for a pod on this node; `None` if nothing is left but to wait.
+    /// The remaining writes for a pod on this node; `None` if there are none, and binding has only to be waited for.
     pub(super) fn preparations(&self, pod: &Pod, info: &NodeInfo) -> Option<Vec<Preparation>> {
         let mut all = Vec::new();
         let mut waits = false;
@@ -116,7 +118,7 @@ impl Volumes {
                 continue;
             }
             match self.volume_for(&key, claim, info) {
-                Some(volume) if promised_to(volume, &key) => waits = true,
+                Some(volume) if is_reserved_for(volume, &key) => waits = true,
                 Some(volume) => {
                     all.push(Preparation::Promise { volume: volume.metadata.name.clone(), claim: key });
                 }
@@ -134,8 +136,10 @@ pub(super) fn check(pod: &Pod, info: &NodeInfo, all: &Volumes) -> Result<(), Ref
         let Some(claim) = claim else { continue };
         match all.state(claim) {
             Some(State::Bound(name)) => match all.volumes.get(name) {
-                None => return Err(Refusal::hopeless(NO_VOLUME)),
-                Some(volume) if !reaches(volume, info) => return Err(Refusal::hopeless(NODE_CONFLICT)),
+                None => return Err(Refusal::unresolvable(NO_VOLUME)),
+                Some(volume) if !is_accessible_from(volume, info) => {
+                    return Err(Refusal::unresolvable(NODE_CONFLICT));
+                }
                 Some(_) => {}
             },
             Some(State::Delayed) => {
@@ -143,7 +147,7 @@ pub(super) fn check(pod: &Pod, info: &NodeInfo, all: &Volumes) -> Result<(), Ref
                 let elsewhere = selected.is_some_and(|node| node != info.name().as_str());
                 let provisioned = all.class(claim).is_some_and(|class| class.provisioner != NO_PROVISIONER);
                 if all.volume_for(&key, claim, info).is_none() && (elsewhere || !provisioned) {
-                    return Err(Refusal::hopeless(BIND_CONFLICT));
+                    return Err(Refusal::unresolvable(BIND_CONFLICT));
                 }
             }
             None => {}
@@ -152,19 +156,19 @@ pub(super) fn check(pod: &Pod, info: &NodeInfo, all: &Volumes) -> Result<(), Ref
     Ok(())
 }
 
-fn promised_to(volume: &PersistentVolume, claim: &Key) -> bool {
+fn is_reserved_for(volume: &PersistentVolume, claim: &Key) -> bool {
     volume.spec.claim_ref.as_ref().is_some_and(|to| to.namespace == claim.namespace && to.name == claim.name)
 }
 
 /// Whether a volume matches a claim and is available.
-fn suits(volume: &PersistentVolume, key: &Key, claim: &PersistentVolumeClaim) -> bool {
+fn matches(volume: &PersistentVolume, key: &Key, claim: &PersistentVolumeClaim) -> bool {
     let (spec, wanted) = (&volume.spec, &claim.spec);
     let free = spec.claim_ref.is_none() && matches!(volume.status.phase.as_str(), "Available" | "");
     let mode = |mode: &Option<SmolStr>| mode.clone().unwrap_or_else(|| SmolStr::new_static("Filesystem"));
     let selected = wanted.selector.as_ref().is_none_or(|selector| {
         Selector::from_object(Some(selector)).is_ok_and(|s| s.matches(&volume.metadata.labels))
     });
-    (free || promised_to(volume, key))
+    (free || is_reserved_for(volume, key))
         && !volume.metadata.is_deleting()
         && Some(spec.storage_class_name.as_str()) == wanted.storage_class_name.as_deref()
         && wanted.access_modes.iter().all(|mode| spec.access_modes.contains(mode))
@@ -178,7 +182,7 @@ fn storage(amounts: &flyball_api::ResourceList) -> Quantity {
 }
 
 /// Whether a volume's node affinity accepts a node.
-fn reaches(volume: &PersistentVolume, info: &NodeInfo) -> bool {
+fn is_accessible_from(volume: &PersistentVolume, info: &NodeInfo) -> bool {
     #[derive(serde::Deserialize, Default)]
     #[serde(default)]
     struct VolumeAffinity {

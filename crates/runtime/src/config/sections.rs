@@ -84,7 +84,7 @@ section!(
 );
 section!(
     "camelCase",
-    /// Leader election.
+    /// The settings of leader election.
     LeaderElection {
         leader_elect: bool = true,
         #[serde(serialize_with = "duration::serialize")]

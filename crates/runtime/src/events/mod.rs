@@ -1,6 +1,6 @@
 //! The event recorder.
 //!
-//! Recording never waits: an event goes into a bounded channel or is dropped and counted. One task per
+//! Recording never waits: an event is put into a bounded channel, or dropped and counted. One task per
 //! controller takes them out, lets the [`correlator`] merge and filter them as client-go does, and writes.
 
 mod correlator;

@@ -1,4 +1,4 @@
-//! An event that a plan wants recorded. Its text may end with something that is known only afterwards.
+//! An event of a plan. Its text may end with something that is known only after a write.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub struct Event {
     /// The object, if it is not the one that is reconciled.
     pub about: Option<Box<ObjectRef>>,
     pub type_: EventType,
-    /// The reason, as upstream's users know it.
+    /// The reason, as in upstream.
     pub reason: SmolStr,
     pub message: Message,
 }

@@ -1,4 +1,4 @@
-//! What a controller wants done about one key, as data: the result of every pure `plan`.
+//! Plans: what to do about one key, as data. The result of every pure `plan` function.
 //!
 //! A [`Plan`] is a tree of [`Effect`]s, a status, a delay until the next sync and what the key waits for. The
 //! [`Executor`] executes the plans of all controllers: it writes, records events, raises the barrier and returns an

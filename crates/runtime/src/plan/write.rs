@@ -283,7 +283,7 @@ impl Write {
         }
     }
 
-    /// Sets the tag.
+    /// Sets the tag, by which the controller finds the write in the [`Outcome`](super::Outcome).
     pub fn tag<T>(self, tag: T) -> Write<T> {
         let Self { resource, key, subresource, operation, attempts, why, ignore, no_event_for, .. } = self;
         let Self { on_success, on_failure, failure_prefix, .. } = self;

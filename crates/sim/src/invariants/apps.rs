@@ -92,7 +92,7 @@ fn claims_come_first(state: &ServerState, write: &Write) -> Result<(), String> {
     Ok(())
 }
 
-/// The node that a DaemonSet wants a pod for.
+/// The node that a DaemonSet created a pod for.
 fn place(pod: &Value) -> &str {
     let terms = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let mut fields = items(&terms["nodeSelectorTerms"]).flat_map(|term| items(&term["matchFields"]));

@@ -142,7 +142,7 @@ fn forbidden(state: &ServerState, write: &Write) -> Result<(), String> {
     }
     let owner = manager(&write.after);
     let crons = state.versions("batch", "cronjobs", owner);
-    ensure(!crons.is_empty(), || "no CronJob has asked for it".to_owned())?;
+    ensure(!crons.is_empty(), || "no CronJob owns it".to_owned())?;
     if crons.iter().any(|cron| cron["spec"]["concurrencyPolicy"] != "Forbid") {
         return Ok(());
     }

@@ -33,7 +33,7 @@ pub struct Rule {
     pub controller: &'static str,
     /// What must hold, in words.
     pub says: &'static str,
-    /// Checks a write and the state after it; an error says what is wrong.
+    /// Checks a write and the state after it; an error describes the violation.
     pub check: fn(&ServerState, &Write) -> Result<(), String>,
 }
 
@@ -67,7 +67,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
 pub struct Violation {
     pub controller: &'static str,
     pub rule: &'static str,
-    /// The write, and what is wrong.
+    /// The write, and a description.
     pub what: String,
 }
 

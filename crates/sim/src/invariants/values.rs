@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The elements of a list; none if it is no list.
+/// The elements of a list; none if the value is not a list.
 pub(super) fn items(value: &Value) -> impl DoubleEndedIterator<Item = &Value> + Clone {
     value.as_array().map(Vec::as_slice).unwrap_or_default().iter()
 }
@@ -82,7 +82,7 @@ fn has_all(wanted: &Value, labels: &Value) -> bool {
     wanted.as_object().into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value))
 }
 
-/// `Ok` if the rule holds, else what is wrong.
+/// `Ok` if the rule holds, otherwise the description.
 pub(super) fn ensure(holds: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(wrong()) }
 }

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt as _, StreamBody};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Everything is delayed, in order.
+/// Delays every part of a response by `lag`, in order.
 pub(crate) struct Lagging {
     pub(crate) inner: Arc<dyn Transport>,
     pub(crate) lag: Duration,

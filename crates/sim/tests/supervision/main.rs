@@ -201,7 +201,7 @@ async fn without_its_preparation_a_controller_does_not_work() -> anyhow::Result<
 static SYNCED: AtomicUsize = AtomicUsize::new(0);
 static WRITTEN: AtomicUsize = AtomicUsize::new(0);
 
-/// A slow sync.
+/// A controller whose syncs are slow.
 struct TakesTime;
 
 impl Reconcile for TakesTime {

@@ -49,7 +49,7 @@ struct Relay<'a> {
 }
 
 impl<'a> Relay<'a> {
-    /// Starts upstream's.
+    /// Starts upstream's controller manager.
     fn start(
         cluster: &'a Cluster,
         upstream: &Path,

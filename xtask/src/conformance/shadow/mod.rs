@@ -161,7 +161,7 @@ fn print(when: &str, findings: &[&Decision]) {
 struct Shadow {
     process: Process,
     pages: Tls,
-    /// By id.
+    /// Decisions by their ids.
     decisions: BTreeMap<u64, Decision>,
     lost: u64,
 }
@@ -206,7 +206,7 @@ impl Shadow {
 
     async fn collect(&mut self) -> anyhow::Result<()> {
         let client: &dyn ApiClient = &self.pages;
-        // It does not serve yet, or is busy: the next time it tells the rest.
+        // It does not serve yet, or is busy: the next call gets the rest.
         let Ok(answer) = get(client, "/debug/decisions?limit=10000").await else { return Ok(()) };
         if !answer.status().is_success() {
             bail!("/debug/decisions answered {}", answer.status());

@@ -47,7 +47,6 @@ pub(super) struct SecretWire {
     pub(super) secret_name: SmolStr,
 }
 
-/// A projected volume.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ProjectedWire {

@@ -56,7 +56,6 @@ impl Pod {
         self.ready_since()?.checked_add(SignedDuration::from_secs(min_ready_seconds.into())).ok()
     }
 
-    /// The Ready condition.
     pub fn ready_condition(&self) -> Option<&PodCondition> {
         self.status.condition(&PodConditionType::Ready)
     }

@@ -69,7 +69,7 @@ pub struct RareStatus {
     pub ephemeral_container_statuses: Box<[ContainerStatus]>,
 }
 
-/// Which ResourceClaim was made for an entry of the pod.
+/// The ResourceClaim that was created for an entry of the pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodResourceClaimStatus {

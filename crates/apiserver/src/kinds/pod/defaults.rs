@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::kinds::json::Json;
 use crate::kinds::quantity::Quantity;
 
-/// What is filled in for pods, yet not for templates of pods.
+/// Defaults of pods that pod templates do not get.
 pub(in crate::kinds) fn default_pod(pod: &mut Value) {
     for list in ["spec.containers", "spec.initContainers"] {
         for container in pod.items_mut(list) {
@@ -35,7 +35,7 @@ fn copy_missing(value: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// Resources of the pod as a whole: requests come from the containers' sum, else from the pod's limits.
+/// Sets pod-level requests from the sum of the containers' requests, otherwise from the pod-level limits.
 fn complete_pod_resources(pod: &mut Value) {
     if pod.map("spec.resources.limits").is_none_or(|limits| limits.is_empty()) {
         return;
@@ -49,8 +49,8 @@ fn complete_pod_resources(pod: &mut Value) {
     copy_missing(pod, "spec.resources.limits", "spec.resources.requests");
 }
 
-/// The requests of a pod's containers together: the most that is needed at any time, by the regular containers and
-/// sidecars, or by one init container and the sidecars that were started before it.
+/// The requests of a pod's containers: the maximum over time, of the regular containers with the sidecars, or of one init
+/// container with the sidecars that were started before it.
 fn requested_by_containers(pod: &Value) -> BTreeMap<String, Quantity> {
     let mut sidecars = BTreeMap::new();
     let mut most = BTreeMap::new();
@@ -90,7 +90,7 @@ fn larger(
     one
 }
 
-/// The deprecated `serviceAccount` mirrors `serviceAccountName`.
+/// Sets the deprecated `serviceAccount` to `serviceAccountName`.
 pub(in crate::kinds) fn default_spec(spec: &mut Value) {
     let older = spec.at("serviceAccount").clone();
     if older.is_string() {
@@ -102,7 +102,7 @@ pub(in crate::kinds) fn default_spec(spec: &mut Value) {
     }
 }
 
-/// `podIP` is the first of `podIPs`, and wins where the two disagree.
+/// `podIP` is the first of `podIPs`; if they differ, `podIP` counts.
 pub(in crate::kinds) fn default_status(status: &mut Value) {
     let single = status.text("podIP").to_owned();
     match status.items("podIPs").first().map(|ip| ip.text("ip").to_owned()) {
@@ -114,7 +114,7 @@ pub(in crate::kinds) fn default_status(status: &mut Value) {
     }
 }
 
-/// Pull policy by tag, and where the termination message goes.
+/// The pull policy, by the tag of the image, and the path of the termination message.
 pub(in crate::kinds) fn default_container(container: &mut Value) {
     let policy = pull_policy(container.text("image"));
     container.or_put("imagePullPolicy", policy);
@@ -133,14 +133,14 @@ pub(in crate::kinds) fn default_volume(volume: &mut Value) {
     }
 }
 
-/// `latest` moves, so it is always pulled; so is an image without tag and digest, which means `latest`.
+/// `latest` can change, so it is always pulled; an image without tag and digest means `latest`.
 fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
     let (path, tag) = match name.rsplit_once(':') {
         Some((path, tag)) if !tag.contains('/') => (path, Some(tag)),
         _ => (name, None),
     };
-    // With capitals and no domain it is no valid image name; upstream then finds no tag either.
+    // With capitals and no domain it is not a valid image name; upstream then finds no tag either.
     let repository = path.split_once('/').map_or(path, |(domain, rest)| {
         if domain.contains(['.', ':']) || domain == "localhost" || domain.chars().any(char::is_uppercase) {
             rest

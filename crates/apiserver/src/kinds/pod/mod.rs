@@ -1,5 +1,5 @@
-//! Pods: what is filled in, what the server alone decides (phase, quality of service, generation), and how long a
-//! deletion may take. Validation and printing are in sibling files.
+//! Pods: defaults, fields that only the server sets (phase, quality of service, generation), and the grace period of
+//! deletions. Validation and printing are in sibling files.
 
 mod defaults;
 mod print;
@@ -72,7 +72,7 @@ impl Strategy for Pod {
         warn::spec(pod, "spec")
     }
 
-    /// At once where no kubelet could take part: not yet on a node, or already finished.
+    /// A pod that is not on a node yet, or has finished, is deleted at once, since no kubelet is involved.
     fn graceful_delete(&self, pod: &Value, requested: Option<i64>) -> Option<i64> {
         let finished = matches!(pod.text("status.phase"), "Failed" | "Succeeded");
         if finished || pod.text("spec.nodeName").is_empty() {
@@ -117,8 +117,8 @@ impl Strategy for Pod {
     }
 }
 
-/// The kubelet owns the status, yet not the deletion, the owners or the class of service; and a kubelet that does
-/// not know `observedGeneration` does not erase it.
+/// Restores fields that a write to the status may not change: deletion, owners, quality of service, and `observedGeneration` if
+/// an old kubelet leaves it out.
 fn keep_old_status_parts(new: &mut Value, old: &Value) {
     for path in ["metadata.deletionTimestamp", "metadata.ownerReferences"] {
         restore(new, old, path);
@@ -140,7 +140,7 @@ fn keep_old_status_parts(new: &mut Value, old: &Value) {
     }
 }
 
-/// Spec, status and the user's metadata as they were.
+/// Restores spec, status and the user's metadata.
 fn take_all_from(new: &mut Value, old: &Value) {
     for path in ["spec", "status"] {
         restore(new, old, path);
@@ -148,7 +148,7 @@ fn take_all_from(new: &mut Value, old: &Value) {
     super::restore_user_metadata(new, old);
 }
 
-/// A resize changes the resources of the containers that are there, nothing else.
+/// A resize may change only the resources of existing containers.
 fn keep_only_resources(new: &mut Value, old: &Value) {
     let names = |pod: &Value, list: &str| -> Vec<String> {
         pod.items(list).iter().map(|c| c.text("name").to_owned()).collect()
@@ -176,7 +176,7 @@ fn restore(new: &mut Value, old: &Value, path: &str) {
     }
 }
 
-/// `matchLabelKeys` of affinity terms and spread constraints become part of their label selectors.
+/// Adds `matchLabelKeys` of affinity terms and spread constraints to their label selectors.
 fn merge_label_keys(pod: &mut Value) {
     let Some(labels) = pod.map("metadata.labels").cloned() else { return };
     let merge = |term: &mut Value| {

@@ -87,17 +87,18 @@ impl Summary {
         let containers = pod.items("spec.containers").len() + sidecars.len();
         let mut summary =
             Summary { containers, ready: 0, reason: reason.to_owned(), restarts: Restarts::default() };
-        let of_sidecars = summary.look_at_init_containers(pod, &sidecars);
+        let of_sidecars = summary.read_init_containers(pod, &sidecars);
         let initialized = condition_holds(pod, "Initialized");
         if let Some(of_sidecars) = of_sidecars.or(initialized.then(|| sidecar_restarts(pod, &sidecars))) {
             summary.restarts = of_sidecars;
-            summary.look_at_containers(pod);
+            summary.read_containers(pod);
         }
         summary
     }
 
-    /// The reason of the first init container that is not done. `None`: there is one; else the sidecars' restarts.
-    fn look_at_init_containers(&mut self, pod: &Value, sidecars: &[&str]) -> Option<Restarts> {
+    /// Sets the reason from the first init container that has not finished, and returns `None`. If all have finished, returns the
+    /// restarts of the sidecars.
+    fn read_init_containers(&mut self, pod: &Value, sidecars: &[&str]) -> Option<Restarts> {
         for (at, container) in pod.items("status.initContainerStatuses").iter().enumerate() {
             self.restarts.add(container);
             let terminated = container.at("state.terminated");
@@ -122,7 +123,7 @@ impl Summary {
         Some(sidecar_restarts(pod, sidecars))
     }
 
-    fn look_at_containers(&mut self, pod: &Value) {
+    fn read_containers(&mut self, pod: &Value) {
         let (mut running, mut error) = (false, None);
         for container in pod.items("status.containerStatuses").iter().rev() {
             self.restarts.add(container);

@@ -1,4 +1,4 @@
-//! The quality-of-service class of a pod, from the cpu and memory that its containers ask for.
+//! The quality-of-service class of a pod, from the CPU and memory that its containers request.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use crate::kinds::quantity::Quantity;
 
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
 
-/// `Guaranteed` if all limit both resources and request what they limit, `BestEffort` if none asks for anything,
-/// else `Burstable`. Resources of the pod as a whole, where given, count instead of the containers'.
+/// `Guaranteed` if all containers have limits for both resources and equal requests, `BestEffort` if none has requests or limits,
+/// otherwise `Burstable`. Pod-level resources replace those of the containers.
 pub(super) fn class(pod: &Value) -> &'static str {
     let (mut requests, mut limits) = (BTreeMap::new(), BTreeMap::new());
     let mut all_limited = true;
@@ -33,7 +33,7 @@ pub(super) fn class(pod: &Value) -> &'static str {
     if all_limited && as_limited && requests.len() == limits.len() { "Guaranteed" } else { "Burstable" }
 }
 
-/// Adds what a resource list says about cpu and memory; how many of them it names.
+/// Adds the CPU and memory of a resource list; returns how many of the two it has.
 fn add(sum: &mut BTreeMap<&'static str, Quantity>, list: &Value) -> usize {
     let mut named = 0;
     for name in COMPUTE {

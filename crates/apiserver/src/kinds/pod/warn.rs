@@ -7,7 +7,7 @@ use crate::kinds::json::Json;
 use crate::kinds::quantity::Quantity;
 use crate::kinds::validate::At;
 
-/// Volume, its name in the warning, and since when it is of no use.
+/// Volume source, its name in the warning, and the version since which it has no effect.
 const VOLUMES: [(&str, &str, &str); 9] = [
     ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     ("flocker", "flocker", "deprecated in v1.22, non-functional in v1.25+"),
@@ -20,7 +20,7 @@ const VOLUMES: [(&str, &str, &str); 9] = [
     ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
 ];
 
-/// Label of nodes, since when it is deprecated, and what to use.
+/// Node label, the version since which it is deprecated, and its replacement.
 const LABELS: [(&str, &str, &str); 5] = [
     ("beta.kubernetes.io/arch", "v1.14", "kubernetes.io/arch"),
     ("beta.kubernetes.io/os", "v1.14", "kubernetes.io/os"),
@@ -98,7 +98,7 @@ fn container(warnings: &mut Vec<String>, container: &At<'_>) {
     }
 }
 
-/// A selector that is not there selects nothing, which is rarely meant.
+/// A missing selector selects nothing, which is rarely intended.
 fn null_selectors(warnings: &mut Vec<String>, spec: &At<'_>) {
     let mut note = |at: &At<'_>| {
         if !at.has("labelSelector") {

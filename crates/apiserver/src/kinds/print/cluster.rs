@@ -1,4 +1,4 @@
-//! Nodes, namespaces, events, access, certificates, admission, devices and whatever else belongs to the cluster.
+//! Nodes, namespaces, events, access, certificates, admission, devices and other kinds of the cluster.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What `kubectl get` shows: columns and cells of every kind, as tables. What needs more than a path is a function.
+//! The columns and cells of `kubectl get` for every kind, as tables. Cells that are not simply the value at a path are functions.
 
 mod cluster;
 mod network;
@@ -16,7 +16,7 @@ pub(super) use workloads::*;
 use super::json::Json;
 use crate::registry::{Column, age, human_duration};
 
-/// The columns of a kind and where their cells come from, pairwise.
+/// The columns of a kind, with the source of their cells.
 pub(super) struct Printer {
     pub(super) columns: &'static [Column],
     pub(super) cells: &'static [Cell],
@@ -35,7 +35,7 @@ pub(super) enum Cell {
     TextOr(&'static str, &'static str),
     /// A number at a path, or 0.
     Int(&'static str),
-    /// A truth value at a path, or false.
+    /// A boolean at a path, or false.
     Flag(&'static str),
     /// The number of entries of a list or map.
     Count(&'static str),
@@ -50,7 +50,7 @@ pub(super) enum Cell {
     Labels(&'static str),
     /// A number at a path, or the given word.
     IntOr(&'static str, &'static str),
-    /// A number that takes some counting.
+    /// A number that is computed.
     Number(fn(&Value) -> i64),
     With(fn(&Value, Timestamp) -> String),
 }
@@ -101,7 +101,7 @@ pub(super) const fn int(name: &'static str) -> Column {
     Column::new(name, "integer")
 }
 
-/// A column of truth values.
+/// A column of booleans.
 pub(super) const fn flag(name: &'static str) -> Column {
     Column::new(name, "boolean")
 }
@@ -111,10 +111,10 @@ pub(super) const fn wide(name: &'static str) -> Column {
     Column::wide(name, "string")
 }
 
-/// Kinds of which only name and age are shown.
+/// Kinds with the columns name and age.
 pub(super) const NAME_AND_AGE: Printer = Printer { columns: &[NAME, AGE], cells: &[Cell::Name, Cell::Age] };
 
-/// Kinds that show when they were made.
+/// Kinds with the columns name and creation time.
 pub(super) const NAME_AND_CREATED: Printer =
     Printer { columns: &[NAME, Column::new("Created At", "date")], cells: &[Cell::Name, Cell::Created] };
 

@@ -77,7 +77,7 @@ pub(in crate::kinds) const SERVICE_CIDR: Printer = Printer {
     cells: &[Cell::Name, Cell::Joined("spec.cidrs"), Cell::Age],
 };
 
-/// Upstream fills a third cell without a column for it; so does this.
+/// As in upstream, there is a third cell without a column.
 pub(in crate::kinds) const IP_ADDRESS: Printer =
     Printer { columns: &[NAME, text("ParentRef")], cells: &[Cell::Name, Cell::With(parent), Cell::Age] };
 
@@ -100,7 +100,7 @@ fn external_ip(service: &Value, _: Timestamp) -> String {
     }
 }
 
-/// Addresses or host names that the load balancer got, sorted, once each.
+/// Addresses or host names of the load balancer, sorted, without duplicates.
 fn load_balancer(object: &Value) -> String {
     let mut found: Vec<&str> = object
         .items("status.loadBalancer.ingress")

@@ -152,7 +152,7 @@ fn claim(volume: &Value, _: Timestamp) -> String {
     }
 }
 
-/// The class, which used to be an annotation.
+/// The class, from the deprecated annotation if the object has it.
 fn class(object: &Value, _: Timestamp) -> String {
     let annotation = object.entry("metadata.annotations", "volume.beta.kubernetes.io/storage-class");
     annotation.unwrap_or(object.text("spec.storageClassName")).to_owned()
@@ -162,7 +162,7 @@ fn if_bound(claim: &Value, text: String) -> String {
     if claim.text("spec.volumeName").is_empty() { String::new() } else { text }
 }
 
-/// Abbreviations, each once, in a fixed order.
+/// Abbreviations without duplicates, in a fixed order.
 fn access_modes(modes: &[Value]) -> String {
     let short = [
         ("ReadWriteOnce", "RWO"),

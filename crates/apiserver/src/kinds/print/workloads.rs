@@ -1,4 +1,4 @@
-//! Deployments and their like, jobs, autoscalers, budgets.
+//! Deployments and similar kinds, jobs, autoscalers, budgets.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -240,7 +240,7 @@ fn last_schedule(job: &Value, now: Timestamp) -> String {
     }
 }
 
-/// The first that holds of: finished one way or the other, being deleted, suspended, about to finish, running.
+/// The first of these that applies: complete or failed, being deleted, suspended, about to finish, running.
 fn job_status(job: &Value, _: Timestamp) -> String {
     let holds = |kind: &str| {
         job.items("status.conditions").iter().any(|c| c.text("type") == kind && c.text("status") == "True")
@@ -281,7 +281,7 @@ fn int_or_text(value: &Value) -> String {
     }
 }
 
-/// Current and wanted value of each metric, the first two of them.
+/// The current and the target value of the first two metrics.
 fn targets(hpa: &Value, _: Timestamp) -> String {
     let current = hpa.items("status.currentMetrics");
     let all: Vec<String> = hpa

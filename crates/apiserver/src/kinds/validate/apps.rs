@@ -9,7 +9,7 @@ use crate::kinds::pod;
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
 
-/// A selector, a template that it matches, and pods that are restarted for ever.
+/// The selector must match the template, whose restart policy must be `Always`.
 fn selector_and_template(faults: &mut Faults, spec: &At<'_>, empty: &str) {
     let selector = spec.child("selector");
     if selector.value.is_null() {
@@ -46,7 +46,7 @@ fn template(faults: &mut Faults, spec: &At<'_>, matches: bool) {
     }
 }
 
-/// A strategy of an unknown type is quoted whole.
+/// The text of a strategy of an unknown type, which errors quote.
 fn strategy_text(strategy: &At<'_>) -> String {
     go_struct(&[("Type", strategy.value.at("type")), ("RollingUpdate", strategy.value.at("rollingUpdate"))])
 }
@@ -212,7 +212,7 @@ pub(in crate::kinds) fn stateful_set(object: &Value) -> Vec<Cause> {
     faults
 }
 
-/// Containers may mount what the claim templates promise.
+/// Containers may mount the volumes of the claim templates.
 fn with_claims_as_volumes(object: &Value) -> Value {
     let mut object = object.clone();
     let claims: Vec<Value> = object

@@ -43,7 +43,7 @@ fn target(faults: &mut Faults, target: &At<'_>) {
     target.must_be_named(faults, "name", names::path_segment);
 }
 
-/// What is scaled lives in a group; what a metric describes may be core.
+/// The scale target must have an API group; the object of a metric need not.
 fn grouped(faults: &mut Faults, target: &At<'_>) {
     let version = target.text("apiVersion");
     if !version.contains('/') && target.text("kind") != "ReplicationController" {
@@ -60,7 +60,7 @@ fn metrics(faults: &mut Faults, spec: &At<'_>, low: Option<i64>) {
             let allowed = SOURCES.map(|(name, _)| name);
             match kind {
                 "" => faults.push(Cause::required(metric.path("type"), "must specify a metric source type")),
-                // Upstream says it twice.
+                // Upstream reports it twice.
                 _ => faults.extend([0, 1].map(|_| Cause::not_supported(metric.path("type"), kind, &allowed))),
             }
             continue;

@@ -30,7 +30,7 @@ pub(in crate::kinds) fn job(object: &Value) -> Vec<Cause> {
     faults
 }
 
-/// Unless the selector is made by hand, it and the labels are what the server would have made them.
+/// Without `manualSelector`, selector and labels must be those that the server generates.
 fn generated_selector(faults: &mut Faults, job: &Value) {
     if job.flag("spec.manualSelector") {
         return;
@@ -55,7 +55,7 @@ fn generated_selector(faults: &mut Faults, job: &Value) {
     }
 }
 
-/// What a job and the template of a cron job have in common.
+/// Validates the spec of a job or of a cron job's template.
 fn job_spec(faults: &mut Faults, spec: &At<'_>) {
     for field in COUNTS {
         spec.non_negative(faults, field);
@@ -264,7 +264,7 @@ pub(in crate::kinds) fn job_update(new: &Value, old: &Value) -> Vec<Cause> {
     let suspended = |job: &Value| job.flag("spec.suspend");
     let indexed = new.text("spec.completionMode") == "Indexed";
     let (completions, parallelism) = (new.int("spec.completions"), new.int("spec.parallelism"));
-    // An indexed job is resized by changing both counts alike.
+    // An indexed job is resized by changing both counts to the same number.
     let resized = new.at("spec.completions") != old.at("spec.completions");
     match completions {
         Some(completions) if resized && indexed && Some(completions) != parallelism => {

@@ -37,7 +37,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-/// The decisions on a request: they can only be true.
+/// The conditions with a decision, whose status must be `True`.
 const DECISIONS: [&str; 3] = ["Approved", "Denied", "Failed"];
 
 pub(in crate::kinds) fn request(object: &Value) -> Vec<Cause> {
@@ -99,7 +99,7 @@ fn pem_fault(text: &str) -> Option<&'static str> {
     }
 }
 
-/// What Go's library says of a signature that is wrong.
+/// The error of Go's library for a wrong signature.
 fn signature_fault(request: &X509CertificationRequest<'_>) -> &'static str {
     let algorithm = request.signature_algorithm.algorithm.to_id_string();
     match algorithm.as_str() {
@@ -109,7 +109,7 @@ fn signature_fault(request: &X509CertificationRequest<'_>) -> &'static str {
     }
 }
 
-/// What is decided at `/approval` and issued at `/status`, and that neither is taken back.
+/// Decisions are made at `/approval` and certificates issued at `/status`; neither can be revoked.
 pub(in crate::kinds) fn status(new: &Value, old: &Value, approval: bool) -> Vec<Cause> {
     let mut faults = conditions(new);
     let certificate = new.text("status.certificate");

@@ -22,7 +22,7 @@ fn size(map: &Value, base64: bool) -> usize {
     map.as_object().into_iter().flatten().map(|(_, value)| value.as_str().map_or(0, bytes)).sum()
 }
 
-/// An immutable object stays so, and does not change.
+/// An immutable object must stay immutable and unchanged.
 fn immutable(faults: &mut Faults, new: &Value, old: &Value, fields: &[&str]) {
     if !old.flag("immutable") {
         return;

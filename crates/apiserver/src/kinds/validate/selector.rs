@@ -63,7 +63,7 @@ pub(in crate::kinds) fn text(selector: &Value) -> String {
     format!("{{{}}}", parts.join(","))
 }
 
-/// Whether a selector says anything.
+/// Whether a selector has no requirements.
 pub(in crate::kinds) fn is_empty(selector: &Value) -> bool {
     let no_labels = selector.map("matchLabels").is_none_or(|labels| labels.is_empty());
     no_labels && selector.items("matchExpressions").is_empty()

@@ -164,7 +164,7 @@ fn traffic(faults: &mut Faults, spec: &At<'_>, kind: &str) {
     spec.one_of(faults, "internalTrafficPolicy", &["Cluster", "Local"]);
 }
 
-/// A class may have a domain in front, or not.
+/// A class, with or without a domain as prefix.
 fn class_name(text: &str) -> Vec<String> {
     if text.contains('/') { domain_path(text) } else { names::qualified_name(text) }
 }

@@ -105,7 +105,7 @@ pub(in crate::kinds) fn pod(new: &Value, old: &Value) -> Vec<Cause> {
     faults
 }
 
-/// A terminated container does not run again, unless the pod's policy restarts it.
+/// A terminated container must not run again, unless the pod's restart policy allows it.
 fn never_restarts(faults: &mut Faults, new: &Value, old: &Value) {
     let policy = old.text("spec.restartPolicy");
     if policy == "Always" || policy.is_empty() {
@@ -168,8 +168,8 @@ impl Conditions {
     }
 }
 
-/// The status of a job: what is wrong in itself, and which changes are not allowed. A rule applies only when one of its
-/// fields has changed, so that an old error does not block a job.
+/// Validates the status of a job, and its changes. A rule applies only if one of its fields has changed, so that an old error does
+/// not block a job.
 pub(in crate::kinds) fn job(new: &Value, old: &Value) -> Vec<Cause> {
     let mut faults = Vec::new();
     let status = At::root(new).child("status");
@@ -227,7 +227,7 @@ fn job_times(
         }
     }
     let start = status.text("startTime");
-    // Times in canonical form order as texts.
+    // In canonical form, times have the order of their texts.
     if (changed("startTime") || changed("completionTime")) && !completion.is_empty() && completion < start {
         let detail = "must be equal to or after `startTime`";
         faults.push(Cause::invalid("status.completionTime", completion, detail));

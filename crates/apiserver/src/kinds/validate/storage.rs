@@ -147,7 +147,7 @@ pub(in crate::kinds) fn claim_spec(faults: &mut Faults, spec: &At<'_>) {
     }
 }
 
-/// A claim can grow and be bound; nothing else of it changes.
+/// A claim can be expanded and bound; other fields may not change.
 fn claim_update(faults: &mut Faults, new: &Value, old: &Value) {
     let rest = |claim: &Value| {
         let mut spec = claim.at("spec").clone();

@@ -1,4 +1,4 @@
-//! Which pods to create and to delete, with the events about them, and what is waited for. Pure.
+//! Which pods to create and to delete, with their events, and what the set waits for. Pure.
 //!
 //! First, every node gets the pods that it should have ([`super::nodes`]). An update continues only when there is nothing
 //! to do for that ([`super::update`]).
@@ -32,7 +32,7 @@ pub enum Why {
     Surplus,
     /// Its node should not run it.
     Misplaced,
-    /// It is pending for a node that is gone.
+    /// It is pending, and the node that it is for no longer exists.
     NodeGone,
     /// A newer pod on its node is available, or it is not ready itself.
     Superseded,
@@ -68,7 +68,7 @@ pub enum Step<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Deletion<'a> {
     pub pod: &'a Pod,
-    /// The node that it is on or for.
+    /// The node that it runs on, or that it is meant for.
     pub node: &'a str,
     pub why: Why,
 }
@@ -76,14 +76,13 @@ pub struct Deletion<'a> {
 /// Which nodes get a pod, and which pods are deleted.
 #[derive(Debug, Default)]
 pub struct Changes<'a> {
-    /// Nodes that get a pod.
     pub create: Vec<&'a str>,
     pub delete: Vec<Deletion<'a>>,
-    /// When the backoff of a failed pod is over.
+    /// The time until the backoff of a failed pod is over.
     pub retry_after: Option<Duration>,
 }
 
-/// Creates and deletes pods.
+/// The creations and deletions of pods, with their events.
 ///
 /// # Errors
 /// The bounds of the rolling update are neither numbers nor percentages.
@@ -99,7 +98,7 @@ pub fn selects_all(set: &DaemonSet) -> Option<Event> {
     (set.spec.selector == Some(LabelSelector::default())).then(|| Event::warning("SelectingAll", message))
 }
 
-/// The changes: to the nodes, or to the revision of their pods if each node has its pod.
+/// Creates missing pods and deletes wrong ones; if there are none, replaces pods of old revisions.
 fn changes<'a>(view: &'a View<'_>) -> Result<Changes<'a>, InvalidPercentage> {
     let mut changes = nodes(view);
     if changes.is_empty() && view.is_rolling() {

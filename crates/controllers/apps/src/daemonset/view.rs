@@ -1,4 +1,4 @@
-//! What the decisions look at, borrowed from one snapshot: nodes with their daemon pods. Pure.
+//! The input of the decisions, borrowed from one snapshot: nodes with their daemon pods. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Spot<'a> {
     pub pods: Vec<&'a Pod>,
 }
 
-/// Everything the decisions may look at.
+/// Everything that the decisions depend on.
 pub struct View<'a> {
     pub set: &'a DaemonSet,
     /// All nodes, and deleted nodes with pods, by name.

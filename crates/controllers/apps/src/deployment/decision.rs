@@ -13,7 +13,7 @@ use super::new_replica_set::{NewReplicaSet, revise};
 use super::rollback::Rollback;
 use super::{history, progress, proportional, recreate, rollback, rollout};
 
-/// Everything the decision may look at, borrowed from one snapshot.
+/// Everything that the decision depends on, borrowed from one snapshot.
 pub struct View<'a> {
     pub deployment: &'a Deployment,
     pub limits: Limits,

@@ -13,7 +13,7 @@ const LONGEST_HISTORY: usize = 2000;
 /// The limit that means "keep all".
 const NO_LIMIT: i32 = i32::MAX;
 
-/// The revision of a set, zero before it has one; `None` if the annotation is no number.
+/// The revision of a set, zero before it has one; `None` if the annotation is not a number.
 pub fn revision(set: &ReplicaSet) -> Option<i64> {
     set.metadata.annotations.get(REVISION).map_or(Some(0), |text| text.parse().ok())
 }
@@ -31,7 +31,7 @@ pub fn last_revision(fleet: &Fleet<'_>) -> i64 {
 }
 
 /// The annotations of the set of the current template: those of the Deployment, and the `next` revision unless the set
-/// has a later one (sets in between may have been deleted). If its revision is no number, a user has changed it, and the
+/// has a later one (sets in between may have been deleted). If its revision is not a number, a user has changed it, and the
 /// annotations stay as they are.
 pub fn revised(deployment: &Deployment, annotations: &Labels, next: i64) -> Labels {
     let held = annotations.get(REVISION);
@@ -72,7 +72,7 @@ pub fn surplus<'a>(deployment: &Deployment, fleet: &Fleet<'a>) -> Vec<&'a Replic
     kept
 }
 
-/// A set whose revision is no number counts as one of the oldest.
+/// A set whose revision is not a number counts as one of the oldest.
 fn by_revision(one: &ReplicaSet, two: &ReplicaSet) -> Ordering {
     let number = |set| revision(set).unwrap_or(0);
     number(one).cmp(&number(two)).then_with(|| by_age(one, two))

@@ -129,7 +129,7 @@ impl Edits {
     }
 }
 
-/// What has to happen before the rollout can go on.
+/// What has to happen before the rollout can continue.
 fn waiting(view: &View<'_>, decision: &Decision<'_>) -> Option<Waiting> {
     let is_complete = progress::is_complete(view.deployment, &view.deployment.status);
     if decision.report != Report::Rollout || is_complete {

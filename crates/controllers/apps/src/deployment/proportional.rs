@@ -10,7 +10,7 @@ use super::fleet::{Fleet, by_age, replicas};
 /// Whether `spec.replicas` has changed since the sets with pods were last scaled.
 ///
 /// The Recreate strategy does not scale in proportion: with pods of several templates its rollout decides.
-/// Upstream: sync.go, scale: does nothing then, and never continues with the rollout; here the rollout goes on.
+/// Upstream: sync.go, scale: does nothing then, and never continues with the rollout; here the rollout continues.
 pub fn is_due(view: &View<'_>, fleet: &Fleet<'_>) -> bool {
     let can_scale = view.limits.is_rolling() || fleet.active().count() <= 1;
     can_scale && fleet.active().any(|set| is_outdated(view, set))
@@ -43,7 +43,7 @@ fn resize<'a>(view: &View<'_>, set: &'a ReplicaSet) -> Option<Action<'a>> {
     (from != to || stuck).then_some(Action::Scale { set, from, to })
 }
 
-/// Whether the new set has all wanted pods, by its spec and its status.
+/// Whether the new set has all desired pods, by its spec and its status.
 fn is_saturated(view: &View<'_>, new: &ReplicaSet) -> bool {
     let desired = view.limits.desired;
     replicas(new) == desired

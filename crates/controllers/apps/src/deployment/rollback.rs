@@ -25,7 +25,7 @@ pub enum Rollback<'a> {
     NotFound,
 }
 
-/// The requested revision; zero means the last one. A value that is no number is ignored.
+/// The requested revision; zero means the last one. A value that is not a number is ignored.
 pub fn requested(deployment: &Deployment) -> Option<i64> {
     deployment.metadata.annotations.get(ROLLBACK_TO)?.parse().ok()
 }

@@ -18,7 +18,7 @@ use super::Replicated;
 /// request rate of all others.
 pub const BURST: usize = 500;
 
-/// Everything the decision may look at, borrowed from one snapshot.
+/// Everything that the decision depends on, borrowed from one snapshot.
 pub struct View<'a, T> {
     pub set: &'a T,
     /// The active pods that the set controls.

@@ -12,7 +12,7 @@ use super::view::View;
 
 /// The label that holds a revision's hash.
 const HASH: &str = "controller.kubernetes.io/hash";
-/// The limit on name collisions in a row: more are no accident.
+/// The limit on name collisions in a row: more cannot be by chance.
 pub(super) const MOST_COLLISIONS: i32 = 100;
 
 /// How many collisions beyond the count of the status are tried when the name of a revision is recognized.
@@ -25,7 +25,6 @@ pub struct Revisions {
     pub current: Arc<ControllerRevision>,
     /// The revision that pods are updated to.
     pub update: Arc<ControllerRevision>,
-    /// The collision count.
     pub collisions: i32,
 }
 

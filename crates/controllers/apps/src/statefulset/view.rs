@@ -1,4 +1,4 @@
-//! What the decisions look at, borrowed from one snapshot, with the pods of a set by ordinal. Pure.
+//! The input of the decisions, borrowed from one snapshot, with the pods of a set by ordinal. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,7 +17,7 @@ use super::retention::{self, Holder};
 /// The existing claims of the pods of a set, by name.
 pub type Claims = BTreeMap<SmolStr, Arc<PersistentVolumeClaim>>;
 
-/// Everything the decisions may look at.
+/// Everything that the decisions depend on.
 pub struct View<'a> {
     pub set: &'a StatefulSet,
     /// Its pods, with any ordinal and in any state.

@@ -56,7 +56,7 @@ impl Settings {
     }
 }
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     pub hpa: &'a HorizontalPodAutoscaler,
@@ -104,7 +104,7 @@ pub enum Metrics {
     },
 }
 
-/// What is wrong with the selector of the scale.
+/// Why the selector of the scale cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SelectorError {
     Missing,
@@ -308,15 +308,15 @@ pub struct Evaluated {
     pub recommended: Option<Recommendation>,
     /// Each metric as the status shows it, blank where it is invalid; `None` if none were read.
     pub statuses: Option<Vec<MetricStatus>>,
-    /// What is wrong with the invalid ones.
+    /// The error of the invalid metrics.
     pub error: Option<String>,
 }
 
-/// The number of replicas that the metrics call for.
+/// The number of replicas that the metrics recommend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recommendation {
     pub replicas: i32,
-    /// The metric that calls for it.
+    /// The metric that recommends it.
     pub metric: String,
     /// Why that metric leaves the number of replicas as it is.
     pub unchanged: Option<&'static str>,

@@ -142,7 +142,7 @@ impl<'a> Metric<'a> {
     /// The error when the metrics API failed with `error`.
     pub(super) fn unmeasured(&self, namespace: &str, error: &str) -> String {
         match self {
-            // Upstream: `GetObjectMetricReplicas`: the error stands where the name of the object should end.
+            // Upstream: `GetObjectMetricReplicas`: the error is inserted before the end of the object's name.
             Self::Object { metric, object, .. } => {
                 format!(
                     "unable to get metric {}: {} on {namespace} {}/{error}",

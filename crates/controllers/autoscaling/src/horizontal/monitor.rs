@@ -74,7 +74,7 @@ impl Action {
     }
 }
 
-/// Whose fault an error is, if there was one.
+/// The kind of an error, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     Spec,

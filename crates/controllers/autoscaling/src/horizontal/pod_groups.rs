@@ -22,12 +22,12 @@ pub struct Workload<'a> {
     pub now: Timestamp,
 }
 
-/// The time in which the CPU usage of a pod does not count, as the pod is still starting.
+/// The time after the start of a pod in which its CPU usage does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WarmUp {
     /// For this long after its start, a pod counts only while it is ready, and only by samples taken since then.
     pub initialization: SignedDuration,
-    /// A pod that became unready within this time after its start has never been ready.
+    /// A pod whose Ready condition became false within this time after its start counts as one that has never been ready.
     pub readiness: SignedDuration,
 }
 

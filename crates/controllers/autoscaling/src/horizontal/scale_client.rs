@@ -31,7 +31,7 @@ pub struct Scale {
     pub status_replicas: i32,
     /// The selector of its pods.
     pub selector: String,
-    /// The whole object.
+    /// The whole Scale object.
     pub body: Value,
 }
 
@@ -130,7 +130,7 @@ impl Scale {
 
 fn quote(error: &Error, resource: &ResourceType) -> String {
     let text = Chain(error).to_string();
-    // Upstream: client-go's scale client knows no group, so it is missing where the server gave no reason.
+    // Upstream: client-go's scale client does not set the group, so it is missing in errors without a reason.
     match error.has_cause("UnexpectedServerResponse") && !resource.group.is_empty() {
         true => text.replace(&resource.to_string(), &resource.plural),
         false => text,

@@ -183,7 +183,7 @@ impl Report {
     }
 }
 
-/// What became of the number of replicas in a sync.
+/// How a sync changed the number of replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Desired {
     /// It could not be determined, or not be set.

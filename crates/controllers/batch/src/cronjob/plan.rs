@@ -116,7 +116,7 @@ fn creation(cron: &CronJob, start: Timestamp, zone: &Zone) -> Write<Option<Times
 /// The schedule of a CronJob. A time zone in the schedule has precedence over `spec.timeZone`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The schedule is invalid.
 pub fn schedule(cron: &CronJob, local: &Zone) -> Result<Schedule, InvalidSchedule> {
     let text = &cron.spec.schedule;
     match &cron.spec.time_zone {

@@ -32,7 +32,6 @@ impl Backoff {
         Self { failures: count(later.clone().count()), last: later.max() }
     }
 
-    /// The remaining backoff.
     pub fn remaining(&self, now: Timestamp) -> Duration {
         self.last.map_or(Duration::ZERO, |last| remaining(self.failures, last, now))
     }

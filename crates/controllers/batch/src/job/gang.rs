@@ -34,7 +34,7 @@ pub const BY_WORKLOAD: Index<PodGroup> = Index::new("workload", |group, emit| {
     }
 });
 
-/// Everything that [`plan`] may look at.
+/// Everything that [`plan`] depends on.
 pub struct View<'a> {
     pub job: &'a Job,
     /// Whether the Job controls any pods.

@@ -39,7 +39,6 @@ impl Indexes {
         Self(merged)
     }
 
-    /// The union.
     pub fn union(&self, other: &Self) -> Self {
         Self::from_intervals(self.0.iter().chain(&other.0).copied().collect())
     }

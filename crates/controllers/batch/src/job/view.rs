@@ -1,4 +1,4 @@
-//! What the decisions about a Job look at, and the predicates that they share. Pure.
+//! The input of the decisions about a Job, and the predicates that they share. Pure.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 /// The same for failures that the failure policy ignores.
 pub const INDEX_IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// Everything the decisions may look at, borrowed from one snapshot.
+/// Everything that the decisions depend on, borrowed from one snapshot.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub job: &'a Job,

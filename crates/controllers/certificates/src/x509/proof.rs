@@ -10,7 +10,7 @@ use x509_parser::x509::AlgorithmIdentifier;
 const WRONG: &str = "it was made with another key, or the request was changed";
 const UNKNOWN: &str = "its algorithm is not one of RSA, ECDSA on P-256, P-384 or P-521, and Ed25519";
 
-/// Verifies a signature.
+/// Verifies the request's own signature.
 pub(super) fn check(request: &X509CertificationRequest<'_>) -> Result<(), &'static str> {
     let info = &request.certification_request_info;
     let (key, message) = (&*info.subject_pki.subject_public_key.data, info.raw);

@@ -24,7 +24,7 @@ pub enum RequestError {
     Signature(&'static str),
 }
 
-/// Subject alternative names.
+/// The subject alternative names of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AlternativeNames {
     pub dns: Vec<String>,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::token_secret::{AccountRef, is_listed, is_token};
 
-/// The label in which the API server notes the day on which a token was last used.
+/// The label with the day on which a token was last used; the API server sets it.
 pub const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 /// The label of an invalid token, with the day since when it is.
 pub const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
@@ -66,7 +66,7 @@ pub fn plan(view: &View) -> Plan {
     Plan::of([Effect::each(view.tokens.iter().filter_map(|token| clean_up(token, days)))])
 }
 
-/// A shorter pause before the next round, where the outcome asks for one.
+/// A shorter pause before the next round, if the outcome requires one.
 pub fn earlier_round(outcome: &Outcome) -> Option<Duration> {
     if outcome.ignored().any(|(_, error)| error.is_conflict()) {
         return Some(AFTER_CONFLICT);

@@ -48,7 +48,7 @@ impl Reason {
     }
 }
 
-/// What metrics need to know about a write.
+/// The data about a write that metrics need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
     pub namespace: SmolStr,
@@ -63,7 +63,7 @@ pub enum Step {
     Delete,
 }
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 pub struct View {
     pub pods: Vec<Arc<Pod>>,
     /// How many finished pods are kept (`--terminated-pod-gc-threshold`); all of them if zero or less.

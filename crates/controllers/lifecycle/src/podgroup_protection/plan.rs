@@ -14,7 +14,7 @@ use super::{FINALIZER, POD_GROUPS};
 /// How many of the pods that a group waits for are listed.
 const LISTED: usize = 10;
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 pub struct View<'a> {
     pub group: &'a PartialObject,
     /// The pods of the group that have not finished.

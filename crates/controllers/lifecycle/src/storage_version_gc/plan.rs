@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const CONDITION: &str = "AllEncodingVersionsEqual";
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 pub struct View<'a> {
     /// StorageVersions as the server has them.
     pub versions: &'a [Value],

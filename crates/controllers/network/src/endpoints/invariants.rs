@@ -53,7 +53,7 @@ fn wrong(view: &View<'_>, service: &Service, endpoints: &Endpoints) -> Vec<Strin
     broken
 }
 
-/// What is wrong with the address of one pod.
+/// Violations by the address of one pod.
 fn wrong_address(service: &Service, pod: &Pod, ip: &str, ready: bool) -> Option<String> {
     let (name, publishes_all) = (&pod.metadata.name, service.spec.publish_not_ready_addresses);
     if !pod.status.pod_ips.iter().any(|own| addresses::parse(own).is_some_and(|(_, own)| own == ip)) {

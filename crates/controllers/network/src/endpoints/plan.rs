@@ -15,7 +15,7 @@ use crate::addresses::{self, Family};
 use crate::names::{HEADLESS, MANAGED_BY, OVER_CAPACITY, TRIGGER_TIME};
 use crate::{members, ports};
 
-/// Everything the decision may look at, borrowed from one snapshot.
+/// Everything that the decision depends on, borrowed from one snapshot.
 pub struct View<'a> {
     /// A Service with a selector; `None` if it is gone.
     pub service: Option<&'a Service>,
@@ -149,7 +149,7 @@ fn labels(service: &Service) -> Labels {
     if has_address { own } else { own.with(HEADLESS, "") }
 }
 
-/// Whether the labels are as wanted. A difference in the headless label alone is not worth a write.
+/// Whether the labels are right. A difference in the headless label alone does not cause a write.
 fn has_labels(current: &Endpoints, wanted: &Labels) -> bool {
     current.metadata.labels.without(HEADLESS) == wanted.without(HEADLESS)
 }

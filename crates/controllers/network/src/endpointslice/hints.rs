@@ -1,4 +1,4 @@
-//! Hints as a Service's `trafficDistribution` asks for them, or none. Pure. Hints in proportion to the size of zones are in
+//! The hints that a Service's `trafficDistribution` requests. Pure. Hints in proportion to the size of zones are in
 //! [`topology`](super::topology).
 
 use flyball_api::endpoint_slice::{Endpoint, EndpointHints, ForNode, ForZone};
@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 
 use super::packing::Changes;
 
-/// The hints that a Service asks for.
+/// The hints that a Service requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HintMode {
     None,
@@ -53,7 +53,6 @@ pub(super) fn for_zone(zone: &SmolStr) -> Option<EndpointHints> {
     Some(EndpointHints { for_zones: vec![ForZone { name: zone.clone() }], ..EndpointHints::default() })
 }
 
-/// Removes all hints.
 pub fn clear(changes: &mut Changes<'_>) {
     changes.update_where(|slice| slice.endpoints.iter().any(|endpoint| endpoint.hints.is_some()));
     for slice in changes.written() {

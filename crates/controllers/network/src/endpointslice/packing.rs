@@ -51,7 +51,7 @@ impl<'a> Changes<'a> {
         self.create.len() + self.update.len() + self.delete.len()
     }
 
-    /// The slices afterwards.
+    /// All slices after the changes.
     pub(super) fn after(&self) -> impl Iterator<Item = &EndpointSlice> {
         self.create.iter().chain(&self.update).chain(self.unchanged.iter().copied())
     }

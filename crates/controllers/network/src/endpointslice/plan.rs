@@ -21,7 +21,7 @@ use crate::slices::{self, SliceWrite};
 /// The zones of existing nodes, by node name.
 pub type Zones = FxHashMap<SmolStr, Option<SmolStr>>;
 
-/// Everything the decision may look at, borrowed from one snapshot.
+/// Everything that the decision depends on, borrowed from one snapshot.
 pub struct View<'a> {
     pub service: &'a Service,
     /// The pods that it selects.
@@ -38,7 +38,7 @@ pub struct View<'a> {
     pub ratios: Option<&'a Ratios>,
     /// The hints after the last sync.
     pub hints: &'a HintState,
-    /// The hints that the Service asks for.
+    /// The hints that the Service requests.
     pub mode: HintMode,
 }
 

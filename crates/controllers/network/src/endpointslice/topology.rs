@@ -27,7 +27,7 @@ pub type Allocated = BTreeMap<SmolStr, usize>;
 /// Why a Service gets no hints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Disabled {
-    /// The Service no longer asks for them.
+    /// The Service no longer requests them.
     ByUser,
     /// A node does not state its CPUs or its zone, or there is only one zone.
     NodeInfo,

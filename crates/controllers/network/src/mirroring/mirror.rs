@@ -20,9 +20,9 @@ pub struct Mirror<'a> {
     pub create: Vec<EndpointSlice>,
     pub update: Vec<EndpointSlice>,
     pub delete: Vec<&'a EndpointSlice>,
-    /// Endpoints in the slices afterwards.
+    /// The number of endpoints after the changes.
     pub endpoints: usize,
-    /// Slices afterwards.
+    /// The number of slices after the changes.
     pub slices: usize,
     pub totals: Totals,
     /// Addresses that are not IP addresses.

@@ -9,7 +9,7 @@ use super::mirror::{Mirror, mirror};
 use crate::names::{LEADER, SKIP_MIRROR};
 use crate::slices::{self, SliceWrite};
 
-/// Everything the decision may look at, borrowed from one snapshot.
+/// Everything that the decision depends on, borrowed from one snapshot.
 pub struct View<'a> {
     pub endpoints: Option<&'a Endpoints>,
     /// The Service of the same name.

@@ -35,7 +35,7 @@ const TERMINATING: Ready = Ready {
     message: "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR",
 };
 
-/// Everything the decision may look at, borrowed from one snapshot.
+/// Everything that the decision depends on, borrowed from one snapshot.
 pub struct View<'a> {
     pub cidr: &'a ServiceCIDR,
     /// All ServiceCIDRs, including this one.

@@ -103,7 +103,7 @@ impl Blocks {
         Some(block(range.network())?..=block(range.broadcast())?)
     }
 
-    /// Adds a holder.
+    /// Counts one more node that has these blocks.
     pub fn occupy(&mut self, span: &Span) {
         let new = self.free_in(span);
         match is_wide(span) {
@@ -114,7 +114,7 @@ impl Blocks {
         self.allocations += new;
     }
 
-    /// Removes a holder.
+    /// Counts one node less that has these blocks.
     pub fn vacate(&mut self, span: &Span) {
         if is_wide(span) {
             let Some(at) = self.wide.iter().position(|held| held == span) else { return };

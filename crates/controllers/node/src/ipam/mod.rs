@@ -31,7 +31,7 @@ use self::metrics::SharedPool;
 use self::pool::Requeue;
 use self::settings::Settings;
 
-/// Where its events come from.
+/// The source of its events.
 const EVENT_SOURCE: &str = "cidrAllocator";
 /// As upstream; no flag changes it.
 const WORKERS: usize = 30;

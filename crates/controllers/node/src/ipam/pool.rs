@@ -42,7 +42,7 @@ pub enum Requeue {
     All,
 }
 
-/// What a node has, or can get.
+/// The pod CIDRs that a node has or can get.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allocation {
     /// It has podCIDRs, and perhaps one of them is invalid.

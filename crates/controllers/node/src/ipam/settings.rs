@@ -48,7 +48,7 @@ impl Settings {
 /// The CIDRs of `--cluster-cidr`: one, or one of each family.
 ///
 /// # Errors
-/// What is wrong with the flag.
+/// The flag is invalid.
 pub fn cluster_ranges(text: &str) -> Result<Vec<IpNet>, String> {
     let range = |text: &str| {
         parse(text).ok_or_else(|| format!("--cluster-cidr: {text:?} is not a range such as 10.244.0.0/16"))

@@ -26,7 +26,7 @@ pub struct LeaseWatch {
 }
 
 impl LeaseWatch {
-    /// Notes how many messages the server has sent so far.
+    /// Records how many messages the server has sent so far.
     pub fn record(&mut self, messages: u64, now: Instant) {
         if self.latest.is_none_or(|(before, _)| before != messages) {
             self.latest = Some((messages, now));

@@ -50,7 +50,7 @@ use crate::tainteviction;
 
 /// The name under which the controller runs.
 pub const NAME: &str = "node-lifecycle-controller";
-/// Where its events come from.
+/// The source of its events.
 const EVENT_SOURCE: &str = "node-controller";
 
 const NODE_WORKERS: usize = 8;

@@ -11,7 +11,7 @@ use super::taints::{
     self, NO_EXECUTE, NOT_READY, UNREACHABLE, clear_no_execute, has, has_no_execute, no_execute,
 };
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 #[derive(Debug, Clone)]
 pub struct View {
     pub node: Arc<Node>,

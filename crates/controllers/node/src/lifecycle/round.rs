@@ -128,7 +128,7 @@ pub struct Memory {
     report: Report,
 }
 
-/// What this round knows about a node.
+/// The state of a node in this round.
 struct Check {
     node: Arc<Node>,
     lease: Option<Arc<Lease>>,

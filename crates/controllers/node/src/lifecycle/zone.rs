@@ -7,7 +7,7 @@ use smol_str::{SmolStr, format_smolstr};
 
 /// Nodes with this label are not counted in their zone.
 const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
-/// With at most so many nodes not ready a zone is never partially disrupted.
+/// A zone with at most this many nodes that are not ready is never partially disrupted.
 const FEW: usize = 2;
 
 /// The name of a node's zone; empty for a node without labels of zone and region. Deprecated labels take precedence.

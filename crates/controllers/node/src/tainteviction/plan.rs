@@ -19,7 +19,7 @@ const MESSAGE: &str = "Taint manager: deleting due to NoExecute taint";
 const NOT_TOLERATED: &str = "its node has a NoExecute taint that it does not tolerate";
 const TIME_IS_UP: &str = "its node has a NoExecute taint that it does not tolerate any longer";
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 pub struct View<'a> {
     pub key: &'a Key,
     /// `None` if it is gone.
@@ -152,12 +152,11 @@ pub enum Due {
     Now,
 }
 
-/// When a pod is to be evicted. `stay` is `None` while its node is not cached; `scheduled` is when it was to be so far.
+/// When a pod is to be evicted. `stay` is `None` while its node is not cached; `scheduled` is the time that was decided before.
 ///
-/// A scheduled time stands while there is any limit, also when a taint is added or a limit changes: so an updated taint
-/// does not give pods more time.
-/// Upstream: `processPodOnNode`: compares the start of the work that is scheduled plus the limit with now plus the
-/// limit, and the former is always earlier.
+/// A scheduled time is kept as long as there is any limit, also if a taint is added or a limit changes, so that an updated taint
+/// does not give pods more time. Upstream: `processPodOnNode`: compares the start of the scheduled work plus the limit with now
+/// plus the limit, and the former is always earlier.
 pub fn due(stay: Option<Stay>, scheduled: Option<Instant>, now: Instant) -> Due {
     let at = |due: Instant| if due <= now { Due::Now } else { Due::At(due) };
     match (stay, scheduled) {

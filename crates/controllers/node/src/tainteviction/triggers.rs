@@ -7,7 +7,7 @@ use flyball_cache::Change;
 
 use super::plan::no_execute;
 
-/// Whether a node's taints may now evict other pods than before. When a node is deleted, scheduled evictions stand.
+/// Whether a node's taints may now evict other pods than before. When a node is deleted, scheduled evictions are kept.
 pub fn node_changed(change: &Change<'_, Node>) -> bool {
     let Some(new) = change.new else { return false };
     let before: Vec<&Taint> =

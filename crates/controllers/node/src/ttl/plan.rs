@@ -17,7 +17,7 @@ struct Tier {
     seconds: u32,
 }
 
-/// Neighbouring tiers overlap, so that a cluster whose size goes back and forth stays in one.
+/// Neighbouring tiers overlap, so that a cluster whose size varies a little stays in one tier.
 const TIERS: [Tier; 5] = [
     Tier { from: 0, to: 100, seconds: 0 },
     Tier { from: 90, to: 500, seconds: 15 },

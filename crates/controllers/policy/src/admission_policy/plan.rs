@@ -17,7 +17,7 @@ pub fn is_due(policy: &ValidatingAdmissionPolicy) -> bool {
     policy.metadata.generation > policy.status.observed_generation
 }
 
-/// Everything the decision may look at. Schemas are live reads: they are too large to be cached.
+/// Everything that the decision depends on. Schemas are live reads: they are too large to be cached.
 pub(super) struct View<'a> {
     pub(super) policy: &'a ValidatingAdmissionPolicy,
     pub(super) spec: &'a Spec,

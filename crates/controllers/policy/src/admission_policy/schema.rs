@@ -57,7 +57,7 @@ enum Additional {
 }
 
 impl Schema {
-    /// What it refers to, itself or wrapped to carry a description of its own.
+    /// The `$ref` of the schema, directly or inside `allOf` (which allows a description beside it).
     fn reference(&self) -> Option<&str> {
         self.reference.as_deref().or_else(|| self.all_of.iter().find_map(Self::reference))
     }
@@ -71,11 +71,11 @@ impl Schema {
     }
 }
 
-/// What is wrong with a published schema.
+/// Why a published schema cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SchemaError {
     /// It refers to what is not there.
-    #[error("{0} is referred to and not published")]
+    #[error("{0} is referenced but not published")]
     Dangling(SmolStr),
     #[error("it has more than {MOST_TYPES} types")]
     TooLarge,
@@ -105,7 +105,7 @@ struct Translation<'a> {
 }
 
 impl<'a> Translation<'a> {
-    /// The type of values of a schema, named by where it stands. What has none cannot be used in expressions.
+    /// The type of values of a schema. Object types are named by their path. Values without a type cannot be used in expressions.
     fn translate(&mut self, schema: &'a Schema, name: &str) -> Result<Option<Type>, SchemaError> {
         let Some(reference) = schema.reference() else {
             return self.described(schema, name, schema.is_embedded);

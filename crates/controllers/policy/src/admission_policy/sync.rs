@@ -84,7 +84,7 @@ struct Place {
 
 impl Schemas<'_> {
     /// The type of objects of a kind; `None` if the server has no schema for it, so that it is not checked. An error that may
-    /// pass is returned, so that the policy is checked later: upstream goes without the kind, and does not retry.
+    /// pass is returned, so that the policy is checked later: upstream ignores the kind, and does not retry.
     async fn object_type(&mut self, kind: &Kind, role: Role) -> Result<Option<ObjectType>, Error> {
         let place = kind.document();
         if !self.documents.contains_key(&place) {

@@ -20,7 +20,7 @@ pub(crate) struct ObjectType {
 #[derive(Debug, Clone)]
 pub(crate) enum Params {
     None,
-    /// Of a kind that no one describes.
+    /// Of a kind without a published schema.
     Unknown,
     Known(ObjectType),
 }
@@ -28,7 +28,7 @@ pub(crate) enum Params {
 /// The object type that the variables of a policy are fields of.
 const VARIABLES: &str = "kubernetes.variables";
 
-/// What the expressions of a policy may refer to when it is applied to objects of this type.
+/// The environment of a policy's expressions when it is applied to objects of this type.
 pub(crate) fn environment(object: &ObjectType, params: &Params, variables: &[Variable]) -> Env {
     let mut env = Env::default();
     env.objects(REQUEST.clone());
@@ -66,7 +66,7 @@ fn with_variables(env: Env, variables: &[Variable]) -> Env {
     with(&fields)
 }
 
-/// What is kept of the type of a variable: scalars, and lists and maps of what is kept.
+/// The type of a variable for later expressions: scalars, and lists and maps of scalars, keep their types; others are `dyn`.
 fn remembered(of: &Type) -> Type {
     match of {
         Type::List(element) => Type::list(remembered(element)),

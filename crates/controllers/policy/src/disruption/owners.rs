@@ -8,7 +8,7 @@ use flyball_api::{
 };
 use flyball_cache::Informer;
 
-/// A kind that wants a number of equal pods.
+/// A kind with a number of replicas.
 pub(super) trait Scaled {
     fn replicas(&self) -> i32;
     /// The labels of its pod template.
@@ -41,7 +41,7 @@ impl Scaled for ReplicationController {
     }
 }
 
-/// An owner and how many pods it wants.
+/// An owner and its number of replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Scale {
     /// Of the owner, or of the Deployment above it: ReplicaSets of one Deployment are counted once.

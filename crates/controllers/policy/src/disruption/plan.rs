@@ -19,7 +19,7 @@ use super::status::{fail_safe, status};
 /// for that: the first pod that shows ends the delay.
 const INFORMER_LAG: Duration = Duration::from_millis(250);
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 pub struct View<'a> {
     pub budget: &'a PodDisruptionBudget,
     /// The pods that it selects, by name.

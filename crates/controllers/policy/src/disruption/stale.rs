@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 const BY_KUBELET: &str = "TerminationByKubelet";
 const TARGET: &str = "DisruptionTarget";
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 pub struct View<'a> {
     pub pod: &'a Pod,
     /// The budgets that select it, by name.

@@ -118,7 +118,7 @@ impl Reconcile for Recheck {
     }
 }
 
-/// Syncs single pods.
+/// Resets stale disruption conditions of pods.
 pub(super) struct PodController {
     pub(super) cx: Arc<Context>,
     pub(super) events: Recorder,

@@ -28,21 +28,21 @@ pub fn counts_of(group: &str, plural: &str) -> Vec<SmolStr> {
     old.into_iter().chain([count_of(group, plural)]).collect()
 }
 
-/// What a name measures of pods.
+/// The part of the usage of pods that a resource name of a quota measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfPods<'a> {
-    /// How many there are, also of those that have ended.
+    /// The number of pods, including finished ones.
     Objects,
-    /// How many have not ended.
+    /// The number of pods that have not finished.
     Living,
-    /// What the living ask for of a resource.
+    /// The requests for a resource of pods that have not finished.
     Requests(&'a str),
-    /// What the living may use of a resource.
+    /// The limits for a resource of pods that have not finished.
     Limits(&'a str),
 }
 
 impl<'a> OfPods<'a> {
-    /// What `name` measures of pods, if anything.
+    /// `None` if the name is not about pods.
     pub fn parse(name: &'a str) -> Option<Self> {
         let is_compute = |name: &str| matches!(name, "cpu" | "memory" | "ephemeral-storage");
         match name {
@@ -60,23 +60,23 @@ impl<'a> OfPods<'a> {
     }
 }
 
-/// Whether a resource of containers is not one of Kubernetes' own. Those of device classes count as such.
+/// Whether a resource of containers is an extended resource; resources of device classes are.
 fn is_extended(resource: &str) -> bool {
     resource.contains('/') && !resource.contains("kubernetes.io/") || resource.starts_with(DEVICE_CLASS)
 }
 
-/// What a name measures of Services.
+/// The part of the usage of Services that a resource name of a quota measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfServices {
     Objects,
-    /// How many ports they take on every node.
+    /// The number of node ports.
     NodePorts,
-    /// How many have a load balancer.
+    /// The number of Services of type LoadBalancer.
     LoadBalancers,
 }
 
 impl OfServices {
-    /// What `name` measures of services, if anything.
+    /// `None` if the name is not about Services.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "services" | "count/services" => Some(Self::Objects),
@@ -87,17 +87,17 @@ impl OfServices {
     }
 }
 
-/// What a name measures of PersistentVolumeClaims, possibly of one storage class only.
+/// The part of the usage of PersistentVolumeClaims that a resource name of a quota measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OfVolumeClaims<'a> {
-    /// Only those of this class.
+    /// Count only the claims of this storage class.
     pub class: Option<&'a str>,
-    /// The bytes that they ask for, instead of how many they are.
+    /// Count the requested bytes instead of the claims.
     pub bytes: bool,
 }
 
 impl<'a> OfVolumeClaims<'a> {
-    /// What `name` measures of claims, if anything.
+    /// `None` if the name is not about claims.
     pub fn parse(name: &'a str) -> Option<Self> {
         let (class, what) = match name.rsplit_once(STORAGE_CLASS) {
             Some((class, what)) => (Some(class), what),
@@ -112,20 +112,20 @@ impl<'a> OfVolumeClaims<'a> {
     }
 }
 
-/// What a name measures of ResourceClaims.
+/// The part of the usage of ResourceClaims that a resource name of a quota measures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OfDeviceClaims<'a> {
     Objects,
-    /// How many devices of a class they ask for.
+    /// The number of requested devices of a class.
     Devices(&'a str),
-    /// The same, less what pods ask for themselves by the name that the class has without saying so.
+    /// The same, minus what pods request themselves by the implicit extended resource name of the class.
     Implied(&'a str),
-    /// The same for the classes that stand for an extended resource.
+    /// The same for the classes with this extended resource name.
     Extended(&'a str),
 }
 
 impl<'a> OfDeviceClaims<'a> {
-    /// What `name` may measure of claims. Whether there is such a class is another question.
+    /// `None` if the name is not about ResourceClaims. The class need not exist.
     pub fn parse(name: &'a str) -> Option<Self> {
         if name == "count/resourceclaims.resource.k8s.io" {
             return Some(Self::Objects);
@@ -140,7 +140,7 @@ impl<'a> OfDeviceClaims<'a> {
         }
     }
 
-    /// The resource of containers that a pod may ask for instead.
+    /// The extended resource that a pod may request instead of a ResourceClaim.
     pub fn resource(&self) -> Option<Cow<'a, str>> {
         match self {
             Self::Objects | Self::Devices(_) => None,

@@ -6,7 +6,7 @@ use flyball_runtime::{Effect, Plan, Write};
 
 use super::usage::Usage;
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 pub struct View<'a> {
     pub quota: &'a ResourceQuota,
     pub usage: &'a Usage,
@@ -34,7 +34,7 @@ fn status(view: &View<'_>) -> Option<ResourceQuotaStatus> {
     is_changed.then(|| ResourceQuotaStatus { hard: hard.clone(), used })
 }
 
-/// What changes with a status, in words.
+/// The changes of a status, for the decision log.
 fn changes(quota: &ResourceQuota, status: &ResourceQuotaStatus) -> String {
     let before = &quota.status;
     let mut names: Vec<&str> = status

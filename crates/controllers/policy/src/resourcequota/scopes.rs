@@ -33,7 +33,7 @@ impl Scopes {
         self.0.iter().all(|scope| holds_pod(scope, pod, pod_level))
     }
 
-    /// Whether a claim is in all of them. Scopes know only of its attributes class.
+    /// Whether a claim is in all scopes. Of a claim, only its VolumeAttributesClass has a scope.
     pub fn hold_claim(&self, claim: &PersistentVolumeClaim) -> bool {
         self.0.iter().all(|scope| {
             let names = attributes_classes(claim);

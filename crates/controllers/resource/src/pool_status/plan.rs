@@ -14,7 +14,7 @@ pub(super) const COMPLETE: &str = "Complete";
 pub(super) const FAILED: &str = "Failed";
 const DEFAULT_LIMIT: i32 = 100;
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 pub struct View<'a> {
     pub request: &'a ResourcePoolStatusRequest,
     /// The slices of the driver.

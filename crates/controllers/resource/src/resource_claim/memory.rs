@@ -1,5 +1,5 @@
-//! What is remembered besides the caches: generated ResourceClaims and deleted consumers. Both are bounded, and forgotten after a
-//! restore of etcd, which may undo creations and deletions.
+//! State besides the caches: generated ResourceClaims and deleted consumers. Both are bounded, and dropped after a restore of etcd,
+//! which may undo creations and deletions.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const CLAIM_EXPIRY: Duration = Duration::from_secs(3600);
 /// How many deleted consumers are remembered.
 const CONSUMERS: usize = 500;
 
-/// What is known until etcd is restored.
+/// State that is dropped when etcd is restored.
 #[derive(Debug, Default)]
 pub(super) struct UntilRestore<T> {
     era: u64,
@@ -23,7 +23,7 @@ pub(super) struct UntilRestore<T> {
 }
 
 impl<T: Default> UntilRestore<T> {
-    /// What is known in this era.
+    /// The state of this era.
     pub(super) fn in_era(&mut self, era: u64) -> &mut T {
         if self.era != era {
             *self = Self { era, memory: T::default() };

@@ -42,7 +42,7 @@ pub enum Need {
     Create(Value),
 }
 
-/// Why the need of an entry cannot be met.
+/// Why an entry cannot get what it needs.
 #[derive(Debug, PartialEq)]
 pub enum NeedError {
     MissingTemplate(SmolStr),

@@ -38,7 +38,7 @@ impl Eviction {
     }
 }
 
-/// Everything the decision about a pod may look at.
+/// Everything that the decision about a pod depends on.
 pub struct View<'a> {
     pub pod: &'a Pod,
     pub eviction: Option<&'a Eviction>,

@@ -1,4 +1,4 @@
-//! What is to be done for a claim. Pure.
+//! Decides about a claim: binding, provisioning, status. Pure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::{class, migration};
 
 const FAILED_BINDING: &str = "FailedBinding";
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 pub(crate) struct View<'a> {
     pub(crate) claim: &'a PersistentVolumeClaim,
     /// The volume that it names.
@@ -49,19 +49,19 @@ pub(crate) enum Step<'a> {
     Wait(Option<Event>),
     /// It has no volume and waits for one.
     Pend(Option<Event>),
-    /// It has lost its volume for good.
+    /// Its volume is lost, permanently.
     Lose(Event),
-    /// Volume and claim are to be bound to each other, as far as they are not.
+    /// Volume and claim are to be bound to each other, if they are not bound completely.
     Bind(&'a Arc<PersistentVolume>),
     /// It gets the default class.
     SetClass(SmolStr),
     /// A volume is to be provisioned.
     Provision(Provisioner),
-    /// A volume that suits it is about to become available.
+    /// A matching volume is about to become available.
     NotYet,
     /// Half of a binding was undone: its volume has another claim. It is tried again.
     Contest(String),
-    /// Its selector is invalid, or it asks for what there is not.
+    /// Its selector is invalid, or it refers to something that does not exist.
     Invalid(String),
 }
 
@@ -158,7 +158,7 @@ fn names_a_volume<'a>(view: &View<'a>) -> Step<'a> {
     }
 }
 
-/// A claim that takes any volume that suits it.
+/// A claim that accepts any matching volume.
 fn names_no_volume<'a>(view: &View<'a>) -> Result<Step<'a>, flyball_api::selector::InvalidSelector> {
     let claim = view.claim;
     if !view.attributes && !attributes_class(claim).is_empty() {
@@ -198,7 +198,7 @@ fn waits_for_pod(pods: &[SmolStr]) -> Event {
     }
 }
 
-/// A volume is provisioned, if there is a provisioner for the class of the claim.
+/// Provisions a volume, if there is a provisioner for the class of the claim.
 fn provision<'a>(view: &View<'a>) -> Step<'a> {
     let failed = |why: String| Step::Wait(Some(Event::warning("ProvisioningFailed", why)));
     if !view.provisioning.is_enabled {

@@ -42,7 +42,7 @@ pub(crate) fn taken(
     Ok(Some(volume))
 }
 
-/// The volume without the reference to its claim. If a user has promised it to a claim, it stays promised by name.
+/// The volume without the reference to its claim. If a user has pre-bound it to a claim, the name of the claim is kept.
 pub(crate) fn freed(volume: &PersistentVolume) -> Result<PersistentVolume, Error> {
     let mut volume = volume.clone();
     let annotations = &volume.metadata.annotations;

@@ -11,7 +11,7 @@ use super::plugins::HOST_PATH;
 /// Directories are created and removed below this one only.
 const ROOT: &str = "/tmp/";
 
-/// The directory for a claim. It follows from the claim's uid, so that a second attempt creates no second one.
+/// The directory for a claim, named after the claim's uid, so that a second attempt uses the same directory.
 pub(super) fn path_for(claim: &PersistentVolumeClaim) -> String {
     let hex = format!("{:032x}", RawJson::from_value(&json!(claim.metadata.uid)).digest());
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| &hex[range]);
@@ -28,7 +28,7 @@ pub(super) fn create(path: &str, mode: &str) -> Result<(), String> {
     created.map_err(|error| error.to_string())
 }
 
-/// Removes the directory of a volume and all that is in it. It may be gone already.
+/// Removes the directory of a volume with its contents, if it exists.
 pub(super) fn remove(volume: &str, path: Option<&str>) -> Result<(), String> {
     let Some(path) = path else {
         let why = "spec.PersistentVolumeSource.HostPath is nil";

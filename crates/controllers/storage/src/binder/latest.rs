@@ -22,7 +22,7 @@ struct Written<T> {
     object: Arc<T>,
 }
 
-/// How far a cache has come.
+/// The version that a cache has reached.
 struct Reached {
     version: ResourceVersion,
     era: u64,

@@ -120,7 +120,7 @@ fn attributes_objection(
     }
 }
 
-/// The attributes class that a claim asks for; empty if it asks for none.
+/// The VolumeAttributesClass that a claim requests; empty if none.
 pub(crate) fn attributes_class(claim: &PersistentVolumeClaim) -> &str {
     claim.spec.volume_attributes_class_name.as_deref().unwrap_or_default()
 }

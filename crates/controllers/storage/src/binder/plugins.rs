@@ -17,7 +17,7 @@ pub(crate) const UNKNOWN: &str = "N/A";
 /// The prefix of in-tree provisioners.
 const IN_TREE: &str = "kubernetes.io/";
 
-/// What provisions the volumes of a class.
+/// The component that provisions the volumes of a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Provisioner {
     /// An external provisioner of this name.
@@ -48,7 +48,7 @@ pub(crate) fn provisioner(class: &StorageClass) -> Result<Provisioner, String> {
     }
 }
 
-/// What deletes the storage of a volume.
+/// The component that deletes the storage of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Deleter {
     /// An external provisioner.

@@ -38,7 +38,7 @@ pub(crate) enum Need {
     Directory { path: String, mode: String },
 }
 
-/// What is needed next; `None` when [`plan`] has all that it looks at.
+/// What is needed next; `None` when [`plan`] has everything that it needs.
 pub(crate) fn need(view: &View<'_>) -> Option<Need> {
     let (Step::Provision(Provisioner::HostPath), claim, known) = (step(view), view.claim, &view.provisioning)
     else {

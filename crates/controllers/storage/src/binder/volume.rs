@@ -13,7 +13,7 @@ use super::writes::{self, Tag, Turn};
 use crate::migration;
 use crate::names::{AVAILABLE, BOUND, FAILED, PROVISIONED_BY, RELEASED};
 
-/// Everything the decision may look at. What is `None` at first is read when [`need`] asks for it.
+/// Everything that the decision depends on. Fields that are `None` at first are read when [`need`] requires them.
 pub(crate) struct View {
     pub(crate) volume: Arc<PersistentVolume>,
     /// The claim of the name that the volume refers to, as the cache has it.
@@ -37,7 +37,7 @@ pub(crate) struct View {
 pub(crate) enum Need {
     /// The claim as the server has it: a volume is not released because a cache is behind.
     Claim(Key),
-    /// The volume as the server has it: what is reclaimed does not come back.
+    /// The volume as the server has it: reclaiming cannot be undone.
     Volume,
     /// The directory of the volume has to be removed.
     Removal(Option<String>),
@@ -66,7 +66,7 @@ pub(crate) enum Step {
     Reclaim,
 }
 
-/// What is needed next; `None` when [`plan`] has all that it looks at.
+/// What is needed next; `None` when [`plan`] has everything that it needs.
 pub(crate) fn need(view: &View) -> Option<Need> {
     match step(view) {
         Step::ReadClaim(key) => Some(Need::Claim(key)),

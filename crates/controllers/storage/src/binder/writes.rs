@@ -32,12 +32,10 @@ impl Turn {
     }
 }
 
-/// Replaces a claim.
 pub(super) fn claim(claim: PersistentVolumeClaim, why: &'static str) -> Write<Tag> {
     Write::replace(&claim).why(why).tag(Tag::Claim(Box::new(claim)))
 }
 
-/// Replaces a volume.
 pub(super) fn volume(volume: PersistentVolume, why: &'static str) -> Write<Tag> {
     Write::replace(&volume).why(why).tag(Tag::Volume(Box::new(volume)))
 }

@@ -11,7 +11,7 @@ use crate::usage::{is_made_for, made_name};
 
 const FAILED_BINDING: &str = "FailedBinding";
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 pub struct View<'a> {
     pub pod: &'a Pod,
     /// The claims that have the names of those that the pod needs.

@@ -1,6 +1,6 @@
 //! Starts the expansion of claims that ask for more storage than they have.
 //!
-//! - **Promise**: a bound claim that asks for more than it has is left to an external resizer, with an event; one whose
+//! - **Promise**: a bound claim that requests more than it has is left to an external resizer, with an event; one whose
 //!   in-tree plugin was replaced by a CSI driver is annotated with that driver. Only FlexVolumes, whose file systems are
 //!   resized by their node, are taken through the steps of expansion here.
 //! - **Watches** claims and volumes. **Writes** the resizer's annotation and the progress of an expansion (conditions,

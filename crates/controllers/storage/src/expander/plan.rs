@@ -15,7 +15,7 @@ use crate::names::PRE_RESIZE;
 pub(super) const RESIZER: &str = "volume.kubernetes.io/storage-resizer";
 const EXTERNAL: &str = "ExternalExpanding";
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 pub struct View<'a> {
     pub claim: &'a PersistentVolumeClaim,
     /// The volume that the claim names.
@@ -26,7 +26,7 @@ pub struct View<'a> {
     pub now: Timestamp,
 }
 
-/// How much a claim asks for.
+/// The storage that a claim requests.
 pub fn requested(claim: &PersistentVolumeClaim) -> Quantity {
     size(&claim.spec.resources.requests)
 }

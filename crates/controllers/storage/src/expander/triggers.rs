@@ -6,7 +6,7 @@ use flyball_cache::Change;
 use super::plan::{capacity, requested};
 use crate::names::BOUND;
 
-/// A bound claim that is new, that asks for more, or that has got more, after which its volume may lose its annotation.
+/// A bound claim that is new, whose request was raised, or whose capacity was raised, after which its volume may lose its annotation.
 pub fn claim_changed(change: &Change<'_, PersistentVolumeClaim>) -> Option<Key> {
     let claim = change.new.filter(|claim| claim.status.phase == BOUND)?;
     let has_grown =

@@ -14,7 +14,7 @@ use crate::usage::Uses;
 pub const UNUSED: &str = "Unused";
 const REASONS: Reasons = Reasons { protect: "pods may come to use it", release: "no pod uses it" };
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 pub struct View<'a> {
     pub claim: &'a PersistentVolumeClaim,
     /// The pods in the cache that may use it.

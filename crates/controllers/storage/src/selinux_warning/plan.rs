@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 use super::mounts::{Mount, MountingPod};
 use super::registry::{Registry, Usage};
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 pub struct View<'a> {
     pub pod: &'a MountingPod,
     /// The disks behind the volumes of the pod, by the name of the volume.

@@ -7,7 +7,7 @@ use crate::finalizer::{self, Reasons};
 
 const REASONS: Reasons = Reasons { protect: "claims may refer to it", release: "nothing refers to it" };
 
-/// Everything the decision may look at.
+/// Everything that the decision depends on.
 pub struct View<'a> {
     pub class: &'a VolumeAttributesClass,
     /// How many volumes and claims refer to it.

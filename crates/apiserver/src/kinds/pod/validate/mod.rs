@@ -71,7 +71,7 @@ fn spec(faults: &mut Faults, spec: &At<'_>) {
     }
 }
 
-/// A subdomain of a pod is a label; dots have their own message.
+/// The subdomain of a pod is a DNS label; there is a special message for dots.
 fn host_name(faults: &mut Faults, spec: &At<'_>) {
     let subdomain = spec.text("subdomain");
     if subdomain.contains('.') && names::subdomain(subdomain).is_empty() {
@@ -101,7 +101,7 @@ fn dns(faults: &mut Faults, spec: &At<'_>) {
     }
 }
 
-/// Users and groups are numbers of 31 bits.
+/// Ids of users and groups have 31 bits.
 fn security(faults: &mut Faults, context: &At<'_>) {
     for field in ["runAsUser", "runAsGroup", "fsGroup"] {
         context.between(faults, field, 0, i64::from(i32::MAX));
@@ -116,7 +116,7 @@ const FROZEN: &str = "pod updates may not change fields other than `spec.contain
                       to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it \
                       was previously negative)";
 
-/// A pod is immutable but for a few fields.
+/// Only a few fields of a pod may change.
 pub(super) fn update(new: &Value, old: &Value) -> Vec<Cause> {
     let mut faults = Vec::new();
     spec(&mut faults, &At::root(new).child("spec"));
@@ -140,7 +140,7 @@ pub(super) fn update(new: &Value, old: &Value) -> Vec<Cause> {
         for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
             spec.pull(field);
         }
-        // The node selection of a gated pod may be narrowed.
+        // The node selection of a pod with scheduling gates may be narrowed.
         if gated {
             spec.pull("nodeSelector");
             spec.pull("affinity.nodeAffinity");

@@ -3,7 +3,7 @@
 use crate::invalid::Cause;
 use crate::kinds::validate::{At, Faults, names, storage};
 
-/// The required fields of the sources that have any, in the order in which upstream looks at them.
+/// The required fields of the sources that have any, in the order in which upstream checks them.
 const REQUIRED: [(&str, &[&str]); 12] = [
     ("emptyDir", &[]),
     ("hostPath", &["path"]),

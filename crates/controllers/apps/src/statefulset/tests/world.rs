@@ -24,7 +24,7 @@ fn ago(seconds: i64) -> String {
 
 /// A pod of the set `db` from `ordinal:word,word`. Words: `pending`, `failed`, `succeeded`, `terminating`, `unready`,
 /// `ready=SECONDS` (an hour by default), `old` (of revision `db-old`, otherwise of `db-new`), `broken` (of a
-/// third), `nameless` (without its name as a label), `mounts=CLAIM`, `name=NAME`.
+/// third revision), `nameless` (without its name as a label), `mounts=CLAIM`, `name=NAME`.
 pub(super) fn pod(text: &str) -> Arc<Pod> {
     let (ordinal, words) = text.split_once(':').unwrap_or((text, ""));
     let name = format!("db-{ordinal}");
@@ -102,8 +102,9 @@ pub(super) fn set(text: &str) -> StatefulSet {
     serde_json::from_value(set).unwrap()
 }
 
-/// A claim of the set from `ordinal:word,word`. Words: `set`, `pod` (owners), `stale-set`, `stale-pod` (owners of an
-/// earlier life), `other` (a foreign controller), `loose-set` (an owner that is no controller), `deleting`.
+/// A claim of the set from `ordinal:word,word`. Words: `set`, `pod` (owners), `stale-set`, `stale-pod` (owners
+/// with the same name and an earlier uid), `other` (another controller), `loose-set` (an owner that is not the controller),
+/// `deleting`.
 pub(super) fn claim(text: &str) -> Arc<PersistentVolumeClaim> {
     let (ordinal, words) = text.split_once(':').unwrap_or((text, ""));
     let owner = |api: &str, kind: &str, name: &str, uid: &str, controller: bool| json!({"apiVersion": api, "kind": kind, "name": name, "uid": uid, "controller": controller, "blockOwnerDeletion": true});
@@ -154,7 +155,7 @@ pub(super) fn view<'a>(set: &'a StatefulSet, pods: &'a [Arc<Pod>], claims: &'a C
     }
 }
 
-/// The plan of a snapshot, which keeps the invariants.
+/// The plan for a snapshot, after its invariants were checked.
 pub(super) fn checked(set_words: &str, pod_words: &str, claim_words: &str) -> Plan<Option<Why>> {
     let (set, pods, claims) = (set(set_words), pods(pod_words), claims(claim_words));
     let view = view(&set, &pods, &claims);

@@ -47,7 +47,7 @@ fn world(claims: Vec<ResourceClaim>, pods: Vec<Value>) -> Claims {
     }
 }
 
-/// A pod that asks for one of `example.com/gpu` itself.
+/// A pod that requests one `example.com/gpu` itself.
 fn pod(status: Value) -> Value {
     json!({"metadata": {"name": "p", "namespace": "n", "uid": "u1"}, "status": status,
         "spec": {"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]}})

@@ -62,9 +62,9 @@ impl Claims {
                     OfDeviceClaims::Objects => Quantity::new(1),
                     OfDeviceClaims::Devices(class) => devices.get(*class).copied().unwrap_or_default(),
                     _ => {
-                        let asked = self.asked(&devices, of);
+                        let requested = self.requested(&devices, of);
                         let charged = self.charged_to_pod(&claim, name, features, now);
-                        (asked - charged).max(Quantity::ZERO)
+                        (requested - charged).max(Quantity::ZERO)
                     }
                 };
             }
@@ -72,8 +72,8 @@ impl Claims {
         sums.into_iter().map(|(name, _, sum)| (name, sum)).collect()
     }
 
-    /// How many devices of the classes behind an extended resource are asked for.
-    fn asked(&self, devices: &BTreeMap<SmolStr, Quantity>, of: &OfDeviceClaims<'_>) -> Quantity {
+    /// The number of requested devices of the classes behind an extended resource.
+    fn requested(&self, devices: &BTreeMap<SmolStr, Quantity>, of: &OfDeviceClaims<'_>) -> Quantity {
         let Some((_, classes)) = &self.extended else { return Quantity::ZERO };
         let stands_for = |class: &str, resource: &str| {
             let class = classes.get(&Key::cluster(class));

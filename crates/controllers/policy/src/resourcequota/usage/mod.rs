@@ -18,7 +18,7 @@ use super::names::{OfPods, OfServices, OfVolumeClaims, counts_of};
 use super::scopes::Scopes;
 use device_claims::Claims;
 
-/// Feature gates.
+/// The feature gates on which usage depends.
 #[derive(Debug, Clone, Copy)]
 pub struct Features {
     /// Pods may request resources for all containers together.

@@ -45,7 +45,7 @@ fn bytes(claim: &PersistentVolumeClaim, features: Features) -> Quantity {
     given.map(whole).filter(|given| *given > asked).unwrap_or(asked)
 }
 
-/// Quotas know whole bytes only.
+/// Quotas count whole bytes.
 fn whole(amount: Quantity) -> Quantity {
     let rounded = Quantity::new(amount.value()).with_format(amount.format());
     if rounded == amount { amount } else { rounded }

@@ -13,7 +13,7 @@ use crate::binder::reclaim::{Live, RecyclerPod, creation_failed, deletion_plugin
 use crate::binder::volume::{Need, Step, View, may_reclaim, need, plan, step};
 use crate::binder::writes::Tag;
 
-/// The view of a volume whose claim the server was asked for.
+/// The view of a volume whose claim was read from the server.
 fn view(words: &str, claimed: Option<&str>) -> View {
     View {
         volume: Arc::new(volume(words)),
