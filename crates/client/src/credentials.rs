@@ -24,6 +24,9 @@ use crate::transport::{BoxError, TransportError};
 /// Token files are read again after this long, as in client-go.
 const TOKEN_FILE_AGE: Duration = Duration::from_secs(60);
 
+/// Client certificates are read again after this long, as in client-go.
+const CERTIFICATE_AGE: Duration = Duration::from_secs(5 * 60);
+
 /// The longest part of a plugin's output that is quoted.
 const MAX_QUOTED: usize = 300;
 
@@ -35,6 +38,7 @@ pub(crate) struct Credentials {
     config: Config,
     /// Whether reading files or running plugins again can return other credentials.
     refreshable: bool,
+    certificate: Option<CertificateFiles>,
     current: Mutex<Arc<Snapshot>>,
     /// When they were last renewed. Locked during a renewal, so that a hundred 401s run one plugin.
     renewed: tokio::sync::Mutex<Option<Instant>>,
@@ -71,10 +75,12 @@ impl Credentials {
             || auth.exec.is_some()
             || auth.auth_provider.is_some()
             || auth.client_certificate.is_some();
+        let certificate = CertificateFiles::of(auth);
         let first = Snapshot::build(config.clone(), 0).await?;
         Ok(Self {
             config,
             refreshable,
+            certificate,
             current: Mutex::new(Arc::new(first)),
             renewed: tokio::sync::Mutex::new(None),
         })
@@ -82,6 +88,25 @@ impl Credentials {
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.current.lock().clone()
+    }
+
+    /// The credentials for a request. A client certificate that was replaced is used within five minutes, not only when the old one
+    /// has expired.
+    pub(crate) async fn up_to_date(&self) -> Arc<Snapshot> {
+        if self.certificate.as_ref().is_some_and(CertificateFiles::is_due) {
+            let _renewing = self.renewed.lock().await;
+            if self.is_certificate_replaced().await && self.build(self.snapshot().generation + 1).await {
+                tracing::info!("the client certificate was replaced; new connections use it");
+            }
+        }
+        self.snapshot()
+    }
+
+    /// Whether the files of the client certificate have changed since this was last asked.
+    async fn is_certificate_replaced(&self) -> bool {
+        let Some(files) = self.certificate.clone() else { return false };
+        // If the thread panics, a 401 will still renew the credentials.
+        tokio::task::spawn_blocking(move || files.have_changed()).await.unwrap_or_default()
     }
 
     /// Renews the credentials after a 401 with `generation`. False if that cannot help.
@@ -98,7 +123,13 @@ impl Credentials {
             return false;
         }
         *renewed = Some(Instant::now());
-        match Snapshot::build(self.config.clone(), generation + 1).await {
+        self.is_certificate_replaced().await;
+        self.build(generation + 1).await
+    }
+
+    /// Reads the files and runs the plugin again. False if that fails.
+    async fn build(&self, generation: u64) -> bool {
+        match Snapshot::build(self.config.clone(), generation).await {
             Ok(fresh) => {
                 *self.current.lock() = Arc::new(fresh);
                 true
@@ -109,6 +140,43 @@ impl Credentials {
             }
         }
     }
+}
+
+/// The files of a client certificate and its key, which another program replaces.
+#[derive(Clone)]
+struct CertificateFiles {
+    paths: Arc<[PathBuf]>,
+    /// What they contained, and when they were last read.
+    read: Arc<Mutex<(Vec<Option<Vec<u8>>>, Instant)>>,
+}
+
+impl CertificateFiles {
+    fn of(auth: &AuthInfo) -> Option<Self> {
+        let paths = [auth.client_certificate.as_ref()?, auth.client_key.as_ref()?];
+        let paths: Arc<[PathBuf]> = paths.into_iter().map(PathBuf::from).collect();
+        let read = Arc::new(Mutex::new((contents(&paths), Instant::now())));
+        Some(Self { paths, read })
+    }
+
+    /// Whether they are to be read again. Only one caller is told so.
+    fn is_due(&self) -> bool {
+        let (_, at) = &mut *self.read.lock();
+        let is_due = at.elapsed() >= CERTIFICATE_AGE;
+        if is_due {
+            *at = Instant::now();
+        }
+        is_due
+    }
+
+    fn have_changed(&self) -> bool {
+        let now = contents(&self.paths);
+        let (before, _) = &mut *self.read.lock();
+        std::mem::replace(before, now.clone()) != now
+    }
+}
+
+fn contents(files: &[PathBuf]) -> Vec<Option<Vec<u8>>> {
+    files.iter().map(|file| std::fs::read(file).ok()).collect()
 }
 
 /// A client certificate that TLS cannot use.
@@ -369,29 +437,69 @@ mod tests {
         assert!(!credentials.renew(0).await);
     }
 
+    /// A client certificate in files.
+    struct Certificate(tempfile::TempDir);
+
+    impl Certificate {
+        fn file(&self, name: &str) -> String {
+            self.0.path().join(name).to_str().unwrap().to_owned()
+        }
+
+        fn issue(&self) -> rustls::pki_types::CertificateDer<'static> {
+            let issued = rcgen::generate_simple_self_signed(["robot".to_owned()]).unwrap();
+            std::fs::write(self.file("tls.crt"), issued.cert.pem()).unwrap();
+            std::fs::write(self.file("tls.key"), issued.signing_key.serialize_pem()).unwrap();
+            issued.cert.der().clone()
+        }
+
+        async fn credentials(&self) -> Credentials {
+            let mut config = config();
+            config.auth_info.client_certificate = Some(self.file("tls.crt"));
+            config.auth_info.client_key = Some(self.file("tls.key"));
+            Credentials::new(config).await.unwrap()
+        }
+    }
+
+    fn shown(snapshot: &Snapshot) -> rustls::pki_types::CertificateDer<'static> {
+        let resolver = &snapshot.tls.client_auth_cert_resolver;
+        resolver.resolve(&[], &[rustls::SignatureScheme::ECDSA_NISTP256_SHA256]).unwrap().cert[0].clone()
+    }
+
     #[tokio::test]
     async fn an_expired_client_certificate_is_read_again_after_the_servers_401() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-        let issue = || {
-            let issued = rcgen::generate_simple_self_signed(["robot".to_owned()]).unwrap();
-            std::fs::write(file("tls.crt"), issued.cert.pem()).unwrap();
-            std::fs::write(file("tls.key"), issued.signing_key.serialize_pem()).unwrap();
-            issued.cert.der().clone()
-        };
-        let shown = |credentials: &Credentials| {
-            let resolver = &credentials.snapshot().tls.client_auth_cert_resolver;
-            resolver.resolve(&[], &[rustls::SignatureScheme::ECDSA_NISTP256_SHA256]).unwrap().cert[0].clone()
-        };
-        let mut config = config();
-        config.auth_info.client_certificate = Some(file("tls.crt"));
-        config.auth_info.client_key = Some(file("tls.key"));
-        let expired = issue();
-        let credentials = Credentials::new(config).await.unwrap();
-        assert_eq!(shown(&credentials), expired);
-        let fresh = issue();
+        let certificate = Certificate(tempfile::tempdir().unwrap());
+        let expired = certificate.issue();
+        let credentials = certificate.credentials().await;
+        assert_eq!(shown(&credentials.snapshot()), expired);
+        let fresh = certificate.issue();
         assert!(credentials.renew(0).await);
-        assert_eq!(shown(&credentials), fresh);
+        assert_eq!(shown(&credentials.snapshot()), fresh);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_certificate_is_read_again_every_five_minutes() {
+        let certificate = Certificate(tempfile::tempdir().unwrap());
+        let first = certificate.issue();
+        let credentials = certificate.credentials().await;
+        tokio::time::advance(CERTIFICATE_AGE).await;
+        assert_eq!(credentials.up_to_date().await.generation, 0, "it is the same");
+        let second = certificate.issue();
+        assert_eq!(shown(&*credentials.up_to_date().await), first, "it is too early to look");
+        tokio::time::advance(CERTIFICATE_AGE).await;
+        assert_eq!(shown(&*credentials.up_to_date().await), second);
+
+        std::fs::write(certificate.file("tls.crt"), "half of it").unwrap();
+        tokio::time::advance(CERTIFICATE_AGE).await;
+        assert_eq!(shown(&*credentials.up_to_date().await), second, "a broken one is not used");
+        let third = certificate.issue();
+        assert!(credentials.renew(1).await);
+        tokio::time::advance(CERTIFICATE_AGE).await;
+        let last = credentials.up_to_date().await;
+        assert_eq!(
+            (shown(&last), last.generation),
+            (third, 2),
+            "it was renewed after the 401, and not once more"
+        );
     }
 
     #[tokio::test]

@@ -170,7 +170,7 @@ impl Inner {
         let mut renewed = false;
         let mut resends = 0u32;
         loop {
-            let snapshot = self.credentials.snapshot();
+            let snapshot = self.credentials.up_to_date().await;
             let mut signed = request.clone();
             snapshot.sign(signed.headers_mut()).await?;
             let mut lease = self.lease(&snapshot).await.map_err(TransportError::NotSent)?;
