@@ -12,13 +12,20 @@ use jiff::{civil::date, fmt::temporal::Pieces};
 pub use duration::{InvalidDuration, format_duration, parse_duration};
 pub use jiff::{SignedDuration, Timestamp};
 
-/// Formats as metav1.Time: RFC 3339 in UTC, seconds.
+/// Formats as metav1.Time: RFC 3339 in UTC, seconds. The last timestamp stands for the last second of the year 9999, see
+/// [`is_last_of_all`]: a Job whose `startTime` it is must not be written with another.
 pub fn format_seconds(time: Timestamp) -> String {
+    if time.as_second() == Timestamp::MAX.as_second() {
+        return "9999-12-31T23:59:59Z".to_owned();
+    }
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Formats as metav1.MicroTime: RFC 3339 in UTC, always six digits of fraction.
 pub fn format_micros(time: Timestamp) -> String {
+    if time.as_second() == Timestamp::MAX.as_second() {
+        return "9999-12-31T23:59:59.999999Z".to_owned();
+    }
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
@@ -166,8 +173,9 @@ mod tests {
             ("2026-01-02T03:04:05Z",        Some("2026-01-02T03:04:05Z")),
             ("2026-01-02T03:04:05+01:00",   Some("2026-01-02T02:04:05Z")),
             ("0001-01-01T00:00:00Z",        Some("0001-01-01T00:00:00Z")),
-            ("9999-12-31T23:59:59Z",        Some("9999-12-30T22:00:00Z")),
-            ("9999-12-31T23:59:59.999999Z", Some("9999-12-30T22:00:00Z")),
+            ("9999-12-31T23:59:59Z",        Some("9999-12-31T23:59:59Z")),
+            ("9999-12-31T23:59:59.999999Z", Some("9999-12-31T23:59:59Z")),
+            ("9999-12-30T21:59:59Z",        Some("9999-12-30T21:59:59Z")),
             ("9999-12-31",                  None),
             ("9999-13-31T23:59:59Z",        None),
             ("tomorrow",                    None),

@@ -49,6 +49,39 @@ fn hostile_objects_break_nothing() -> anyhow::Result<()> {
     })
 }
 
+/// The time at which this Job began cannot be represented exactly. It must be written as it was read, or the server refuses every status,
+/// and the finalizers of its pods stay.
+#[test]
+fn a_namespace_with_a_job_of_as_many_pods_as_possible_can_be_deleted() -> anyhow::Result<()> {
+    const CONTROLLERS: [&str; 5] = [
+        "garbage-collector-controller",
+        "job-controller",
+        "namespace-controller",
+        "pod-garbage-collector-controller",
+        "resourcequota-controller",
+    ];
+    let test = "a_namespace_with_a_job_of_as_many_pods_as_possible_can_be_deleted";
+    testbed::embedded(test, &CONTROLLERS, async |cluster| {
+        let api = cluster.api().clone();
+        load::create_namespace(&api).await?;
+        let chosen = ["for-ever", "nothing"];
+        for object in
+            objects()?.iter().filter(|object| chosen.iter().any(|name| object["metadata"]["name"] == *name))
+        {
+            create(&api, object).await?;
+        }
+        cluster.start_kcm(&CONTROLLERS.map(str::to_owned), &[]).await?;
+        tokio::time::sleep(SETTLE).await;
+
+        let namespace = format!("/api/v1/namespaces/{NAMESPACE}");
+        api.send(Call::new(Method::DELETE, &namespace)).await?;
+        tokio::time::sleep(SETTLE).await;
+        let (status, left) = api.send(Call::new(Method::GET, &namespace).tolerate(&[404])).await?;
+        ensure!(status == 404, "it is still there: {}", left["status"]);
+        Ok(())
+    })
+}
+
 /// Waits, then counts for twenty minutes.
 async fn at_rest(cluster: &mut InProcess, when: &str) -> anyhow::Result<()> {
     tokio::time::sleep(SETTLE).await;

@@ -35,9 +35,12 @@ async fn a_token_is_who_it_says<B: Backend>(cluster: &mut B) -> anyhow::Result<(
 async fn the_api_server_accepts_tokens_of_every_kind_of_key() -> anyhow::Result<()> {
     let keys = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../controllers/identity/src/serviceaccount_token/tests/keys");
+    let large = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../keys/testdata/rsa16384.key");
     let keys: Vec<(&str, String)> = ["rsa-pkcs1", "p256-sec1", "p384-sec1", "p521-sec1"]
         .into_iter()
-        .map(|name| (name, keys.join(format!("{name}.pem")).display().to_string()))
+        .map(|name| (name, keys.join(format!("{name}.pem"))))
+        .chain([("rsa-16384", large)])
+        .map(|(name, file)| (name, file.display().to_string()))
         .collect();
     let trusted = keys.iter().map(|(_, file)| format!("--service-account-key-file={file}")).collect();
     let cluster = match Cluster::real(Options { apiserver_flags: trusted, ..Options::default() }).await {

@@ -21,6 +21,9 @@ use self::token_file::TokenFile;
 use crate::config::{CertificateAndKey, Config, Impersonate, Pem, Trust, User};
 use crate::transport::{BoxError, TransportError};
 
+/// Client certificates in files are read again after this long, as in client-go.
+const CERTIFICATE_AGE: Duration = Duration::from_secs(5 * 60);
+
 /// The least time between two renewals.
 const RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 
@@ -30,6 +33,8 @@ pub(crate) struct Credentials {
     current: Mutex<Arc<Snapshot>>,
     /// Locked during a renewal, so that a hundred 401s run one plugin.
     renewal: tokio::sync::Mutex<Renewal>,
+    /// When the files of the client certificate were last read.
+    certificate_read: Mutex<Instant>,
 }
 
 #[derive(Default)]
@@ -62,19 +67,58 @@ impl Credentials {
     /// Reads files and runs the plugin, if there is one.
     pub(crate) async fn new(config: Config) -> Result<Self, BoxError> {
         let first = Snapshot::build(&config, None).await?;
-        Ok(Self { config, current: Mutex::new(Arc::new(first)), renewal: tokio::sync::Mutex::default() })
+        Ok(Self {
+            config,
+            current: Mutex::new(Arc::new(first)),
+            renewal: tokio::sync::Mutex::default(),
+            certificate_read: Mutex::new(Instant::now()),
+        })
     }
 
-    /// The credentials for a request, renewed if they have expired.
+    /// The credentials for a request. They are renewed if they have expired. A client certificate that was replaced is used within
+    /// five minutes, not only when the old one has expired.
     pub(crate) async fn current(&self) -> Result<Arc<Snapshot>, TransportError> {
         let snapshot = self.snapshot();
-        if snapshot.expires.is_none_or(|at| Instant::now() < at) {
+        // Boxed, so that the future of the many requests that need no renewal is small.
+        if snapshot.expires.is_some_and(|at| at <= Instant::now()) {
+            Box::pin(self.renew(&snapshot)).await.map_err(TransportError::Credentials)?;
+        } else if self.is_certificate_due() {
+            Box::pin(self.read_certificate()).await;
+        } else {
             return Ok(snapshot);
         }
-        // Boxed, so that the future of the many requests that need no renewal is small.
-        match Box::pin(self.renew(&snapshot)).await {
-            Ok(_) => Ok(self.snapshot()),
-            Err(problem) => Err(TransportError::Credentials(problem)),
+        Ok(self.snapshot())
+    }
+
+    /// Whether the files of the client certificate are to be read again. Only one caller is told so.
+    fn is_certificate_due(&self) -> bool {
+        if !has_certificate_files(&self.config.user) || self.config.user.exec.is_some() {
+            return false;
+        }
+        let mut read = self.certificate_read.lock();
+        let is_due = read.elapsed() >= CERTIFICATE_AGE;
+        if is_due {
+            *read = Instant::now();
+        }
+        is_due
+    }
+
+    async fn read_certificate(&self) {
+        let _renewal = self.renewal.lock().await;
+        let old = self.snapshot();
+        let identity = self.config.user.certificate.as_ref().map(read).transpose();
+        if identity.as_ref().is_ok_and(|identity| *identity == old.identity) {
+            return;
+        }
+        match Snapshot::build(&self.config, Some(&old)).await {
+            Ok(fresh) => {
+                *self.current.lock() = Arc::new(fresh);
+                tracing::info!("the client certificate was replaced; new connections use it");
+            }
+            Err(error) => tracing::warn!(
+                error = &*error as &dyn std::error::Error,
+                "the client certificate cannot be read; using the last one"
+            ),
         }
     }
 
@@ -122,11 +166,14 @@ impl Credentials {
 
 /// Whether reading files or running plugins again can give other credentials.
 fn can_change(user: &User) -> bool {
-    let has_files = user
-        .certificate
-        .as_ref()
-        .is_some_and(|pair| matches!(pair.certificate, Pem::File(_)) || matches!(pair.key, Pem::File(_)));
-    has_files || user.token_file.is_some() || user.exec.is_some()
+    has_certificate_files(user) || user.token_file.is_some() || user.exec.is_some()
+}
+
+fn has_certificate_files(user: &User) -> bool {
+    let in_files = |pair: &CertificateAndKey| {
+        matches!(pair.certificate, Pem::File(_)) || matches!(pair.key, Pem::File(_))
+    };
+    user.certificate.as_ref().is_some_and(in_files)
 }
 
 impl Snapshot {

@@ -79,32 +79,71 @@ async fn a_rejected_token_file_is_read_again_at_once_but_a_fixed_token_is_not() 
     assert!(!credentials.refused(&credentials.snapshot()).await);
 }
 
+/// A client certificate in files.
+struct Certificate(tempfile::TempDir);
+
+impl Certificate {
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn issue(&self) -> rustls::pki_types::CertificateDer<'static> {
+        let issued = rcgen::generate_simple_self_signed(["robot".to_owned()]).unwrap();
+        std::fs::write(self.file("tls.crt"), issued.cert.pem()).unwrap();
+        std::fs::write(self.file("tls.key"), issued.signing_key.serialize_pem()).unwrap();
+        issued.cert.der().clone()
+    }
+
+    async fn credentials(&self) -> Credentials {
+        let (certificate, key) = (Pem::File(self.file("tls.crt")), Pem::File(self.file("tls.key")));
+        let mut config = config();
+        config.user.certificate = Some(CertificateAndKey { certificate, key });
+        Credentials::new(config).await.unwrap()
+    }
+}
+
+fn shown(snapshot: &Snapshot) -> rustls::pki_types::CertificateDer<'static> {
+    let resolver = &snapshot.tls.client_auth_cert_resolver;
+    resolver.resolve(&[], &[rustls::SignatureScheme::ECDSA_NISTP256_SHA256]).unwrap().cert[0].clone()
+}
+
 #[tokio::test]
 async fn an_expired_client_certificate_is_read_again_after_the_servers_401() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let issue = || {
-        let issued = rcgen::generate_simple_self_signed(["robot".to_owned()]).unwrap();
-        std::fs::write(file("tls.crt"), issued.cert.pem()).unwrap();
-        std::fs::write(file("tls.key"), issued.signing_key.serialize_pem()).unwrap();
-        issued.cert.der().clone()
-    };
-    let shown = |credentials: &Credentials| {
-        let resolver = &credentials.snapshot().tls.client_auth_cert_resolver;
-        resolver.resolve(&[], &[rustls::SignatureScheme::ECDSA_NISTP256_SHA256]).unwrap().cert[0].clone()
-    };
-    let mut config = config();
-    config.user.certificate = Some(CertificateAndKey {
-        certificate: Pem::File(file("tls.crt").into()),
-        key: Pem::File(file("tls.key").into()),
-    });
-    let expired = issue();
-    let credentials = Credentials::new(config).await.unwrap();
-    assert_eq!(shown(&credentials), expired);
-    let fresh = issue();
+    let certificate = Certificate(tempfile::tempdir().unwrap());
+    let expired = certificate.issue();
+    let credentials = certificate.credentials().await;
+    assert_eq!(shown(&credentials.snapshot()), expired);
+    let fresh = certificate.issue();
     assert!(credentials.refused(&credentials.snapshot()).await);
-    assert_eq!(shown(&credentials), fresh);
-    assert_eq!(credentials.snapshot().tls_generation, 1, "connections with the old certificate are not used");
+    let snapshot = credentials.snapshot();
+    assert_eq!(shown(&snapshot), fresh);
+    assert_eq!(snapshot.tls_generation, 1, "connections with the old certificate are not used");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_certificate_is_read_again_every_five_minutes() {
+    let certificate = Certificate(tempfile::tempdir().unwrap());
+    let first = certificate.issue();
+    let credentials = certificate.credentials().await;
+    tokio::time::advance(CERTIFICATE_AGE).await;
+    assert_eq!(credentials.current().await.unwrap().generation, 0, "it is the same");
+    let second = certificate.issue();
+    assert_eq!(shown(&*credentials.current().await.unwrap()), first, "it is too early to look");
+    tokio::time::advance(CERTIFICATE_AGE).await;
+    assert_eq!(shown(&*credentials.current().await.unwrap()), second);
+
+    std::fs::write(certificate.file("tls.crt"), "half of it").unwrap();
+    tokio::time::advance(CERTIFICATE_AGE).await;
+    assert_eq!(shown(&*credentials.current().await.unwrap()), second, "a broken one is not used");
+    let third = certificate.issue();
+    assert!(credentials.refused(&credentials.snapshot()).await);
+    tokio::time::advance(CERTIFICATE_AGE).await;
+    let last = credentials.current().await.unwrap();
+    assert_eq!(
+        (shown(&last), last.generation),
+        (third, 2),
+        "it was renewed after the 401, and not once more"
+    );
 }
 
 #[tokio::test]

@@ -16,6 +16,9 @@ use smol_str::SmolStr;
 use super::identity::{Fit, Identity, Item, Kind, alternative, fit};
 use super::{FOREGROUND, ORPHAN};
 
+/// Objects with more owner references than this have a [`ReferenceIndex`].
+const MANY_OWNERS: usize = 32;
+
 /// What follows from a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trigger {
@@ -87,10 +90,38 @@ impl Node {
     }
 }
 
+/// The positions of an object's owner references, ordered by the uid of the owner. Without it, an object with 8,000 owners would cost
+/// 64 million comparisons when they are deleted, since each owner looks for its reference.
+#[derive(Debug)]
+struct ReferenceIndex(Box<[u32]>);
+
+impl ReferenceIndex {
+    /// `None` if there are so few owners that comparing them all costs less.
+    fn of(owners: &[OwnerReference]) -> Option<Self> {
+        let count = u32::try_from(owners.len()).ok().filter(|_| owners.len() > MANY_OWNERS)?;
+        let mut positions: Box<[u32]> = (0..count).collect();
+        positions.sort_by_key(|position| &owners[*position as usize].uid);
+        Some(Self(positions))
+    }
+
+    /// The positions of the references to `owner`.
+    fn find(&self, owners: &[OwnerReference], owner: &Uid) -> &[u32] {
+        let uid = |position: &u32| &owners[*position as usize].uid;
+        let from = self.0.partition_point(|position| uid(position) < owner);
+        let until = self.0[from..].partition_point(|position| uid(position) == owner);
+        &self.0[from..from + until]
+    }
+}
+
 /// All objects and their owners.
 #[derive(Debug, Default)]
 pub struct Graph {
     nodes: FxHashMap<Uid, Node>,
+    /// Of the objects with many owners.
+    indexes: FxHashMap<Uid, ReferenceIndex>,
+    /// How many owner references were looked at to find those to one owner.
+    #[cfg(test)]
+    pub compared: std::cell::Cell<usize>,
 }
 
 impl Graph {
@@ -119,10 +150,37 @@ impl Graph {
 
     /// The dependents that block the foreground deletion of `uid`.
     pub fn blocking<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = &'a Node> {
-        let blocks = |reference: &OwnerReference| {
-            reference.uid == *uid && reference.block_owner_deletion == Some(true)
+        self.dependents(uid).filter(move |dependent| {
+            self.references(dependent, uid).any(|reference| reference.block_owner_deletion == Some(true))
+        })
+    }
+
+    /// The references of an object to one owner.
+    fn references<'a>(
+        &'a self,
+        dependent: &'a Node,
+        owner: &'a Uid,
+    ) -> impl Iterator<Item = &'a OwnerReference> {
+        let owners = &*dependent.owners;
+        let (found, few): (&[u32], &[OwnerReference]) = match self.indexes.get(&dependent.identity.uid) {
+            Some(index) => (index.find(owners, owner), &[]),
+            None => (&[], owners),
         };
-        self.dependents(uid).filter(move |dependent| dependent.owners.iter().any(blocks))
+        #[cfg(test)]
+        self.compared.set(self.compared.get() + found.len() + few.len());
+        let found = found.iter().map(|position| &owners[*position as usize]);
+        found.chain(few.iter().filter(move |reference| reference.uid == *owner))
+    }
+
+    /// Replaces the owner references of an object, but no links to it.
+    fn set_owners(&mut self, uid: &Uid, owners: Arc<[OwnerReference]>) {
+        match ReferenceIndex::of(&owners) {
+            Some(index) => self.indexes.insert(uid.clone(), index),
+            None => self.indexes.remove(uid),
+        };
+        if let Some(node) = self.nodes.get_mut(uid) {
+            node.owners = owners;
+        }
     }
 
     /// Applies a change that a cache has shown.
@@ -144,7 +202,7 @@ impl Graph {
         };
         let fits: Vec<(&Node, Fit)> = self
             .dependents(&identity.uid)
-            .map(|dependent| (dependent, fit(identity, &dependent.owners, &dependent.identity.namespace)))
+            .map(|dependent| (dependent, self.fit_of(dependent, identity)))
             .collect();
         let is_another = match node.is_observed() {
             true => node.identity != *identity,
@@ -158,7 +216,8 @@ impl Graph {
         triggers.extend(fits.iter().filter(|(_, fit)| fit.matches).map(|(dependent, _)| dependent.examine()));
         if !node.is_observed() && node.identity == *identity {
             let differing = fits.iter().filter(|(_, fit)| fit.differs).map(|(dependent, _)| dependent);
-            let claims = differing.map(|node| (&node.identity.namespace, &*node.owners));
+            let claims =
+                differing.map(|node| (&node.identity.namespace, self.references(node, &identity.uid)));
             if let Some(other) = alternative(identity, claims) {
                 triggers.push(Trigger::ExamineLater(other.item()));
                 if let Some(node) = self.nodes.get_mut(&identity.uid) {
@@ -203,6 +262,7 @@ impl Graph {
                 Node { dependents: node.dependents.clone(), ..Node::virtual_one(node.identity.clone()) };
             triggers.push(virtual_one.examine());
             let owners = node.owners.clone();
+            self.set_owners(&uid, Arc::default());
             self.unlink(&uid, owners.iter(), &mut triggers);
             self.nodes.insert(uid, virtual_one);
         }
@@ -291,15 +351,20 @@ impl Graph {
         }
     }
 
+    /// How the references of a dependent match the known or assumed identity of its owner.
+    fn fit_of(&self, dependent: &Node, owner: &Identity) -> Fit {
+        fit(owner, self.references(dependent, &owner.uid), &dependent.identity.namespace)
+    }
+
     /// Examines the dependents whose references do not match the identity of their owner.
     fn examine_mismatches(&self, owner: &Identity, triggers: &mut Vec<Trigger>) {
         for dependent in self.dependents(&owner.uid) {
             let namespace = &dependent.identity.namespace;
-            if !fit(owner, &dependent.owners, namespace).differs {
+            if !self.fit_of(dependent, owner).differs {
                 continue;
             }
             if !owner.namespace.is_empty() && owner.namespace != *namespace {
-                let reference = dependent.owners.iter().find(|reference| reference.uid == owner.uid);
+                let reference = self.references(dependent, &owner.uid).next();
                 triggers.extend(reference.map(|reference| misplaced(&dependent.identity, reference)));
             }
             triggers.push(dependent.examine());
@@ -322,9 +387,7 @@ impl Graph {
             .filter(|owner| blocks(owner) && !has.get(&owner.uid).is_some_and(|owner| blocks(owner)));
         let waiting = unblocked.filter_map(|owner| self.nodes.get(&owner.uid)).filter(|owner| owner.waiting);
         triggers.extend(waiting.map(Node::examine));
-        if let Some(node) = self.nodes.get_mut(uid) {
-            node.owners = after.clone();
-        }
+        self.set_owners(uid, after.clone());
         let added = after.iter().filter(|owner| !had.contains_key(&owner.uid));
         self.link(uid, added, triggers);
         let mut is_examined = false;
@@ -391,9 +454,10 @@ impl Graph {
     fn remove(&mut self, uid: &Uid, triggers: &mut Vec<Trigger>) {
         let Some(node) = self.nodes.get_mut(uid) else { return };
         node.dependents.remove(uid);
-        let owners = std::mem::take(&mut node.owners);
+        let owners = node.owners.clone();
         (node.deleting, node.waiting, node.orphaning) = (false, false, false);
         node.presence = Presence::Vanished;
+        self.set_owners(uid, Arc::default());
         self.unlink(uid, owners.iter(), triggers);
         triggers.extend(self.dependents(uid).map(Node::examine));
         self.forget_unneeded(uid);

@@ -110,12 +110,16 @@ pub struct Fit {
 }
 
 /// Compares the references of an object in `namespace` with the known or assumed identity of their owner.
-pub fn fit(owner: &Identity, references: &[OwnerReference], namespace: &str) -> Fit {
+pub fn fit<'a>(
+    owner: &Identity,
+    references: impl IntoIterator<Item = &'a OwnerReference>,
+    namespace: &str,
+) -> Fit {
     if !owner.namespace.is_empty() && owner.namespace != namespace {
         // A reference cannot point to an owner in another namespace.
         return Fit { matches: false, differs: true };
     }
-    let to_it = references.iter().filter(|reference| reference.uid == owner.uid);
+    let to_it = references.into_iter().filter(|reference| reference.uid == owner.uid);
     to_it.fold(Fit::default(), |fit, reference| match owner.is_meant_by(reference) {
         true => Fit { matches: true, ..fit },
         false => Fit { differs: true, ..fit },
@@ -128,12 +132,12 @@ pub fn fit(owner: &Identity, references: &[OwnerReference], namespace: &str) -> 
 /// Upstream: graph_builder.go, getAlternateOwnerIdentity.
 pub fn alternative<'a>(
     absent: &Identity,
-    dependents: impl Iterator<Item = (&'a SmolStr, &'a [OwnerReference])>,
+    dependents: impl Iterator<Item = (&'a SmolStr, impl IntoIterator<Item = &'a OwnerReference>)>,
 ) -> Option<Identity> {
     let is_cluster_scoped = absent.namespace.is_empty();
     let mut claims = BTreeSet::new();
     for (namespace, references) in dependents {
-        for reference in references.iter().filter(|reference| reference.uid == absent.uid) {
+        for reference in references.into_iter().filter(|reference| reference.uid == absent.uid) {
             let mut claim = Identity::claimed(reference, namespace);
             if is_cluster_scoped && claim.kind == absent.kind && claim.api_version == absent.api_version {
                 claim.namespace = SmolStr::default();

@@ -3,6 +3,7 @@
 //! version that was read. Pure.
 
 use flyball_api::{ObjectMeta, OwnerReference, Uid};
+use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
 
 /// Removes references to `owners`, from exactly the object `uid`.
@@ -14,6 +15,7 @@ pub fn release(uid: &Uid, owners: &[Uid]) -> Value {
 
 /// The same as a merge patch over the object as it was read.
 pub fn release_plainly(meta: &ObjectMeta, owners: &[Uid]) -> Value {
+    let owners: FxHashSet<&Uid> = owners.iter().collect();
     let kept = meta.owner_references.iter().filter(|reference| !owners.contains(&reference.uid));
     with_references(meta, kept.cloned().collect())
 }

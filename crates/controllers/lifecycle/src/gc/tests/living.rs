@@ -1,6 +1,6 @@
 //! The two promises under faults: no object with an owner that exists is deleted, and in the end every other one is.
 
-use flyball_api::Key;
+use flyball_api::{Key, OwnerReference};
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::Retry;
 use futures::FutureExt;
@@ -355,6 +355,61 @@ fn an_owner_that_is_gone_is_asked_for_once_by_however_many_workers() {
             assert_eq!(run.world().with(|state| state.objects().count()), 0);
             assert_eq!(run.world().with(|state| state.reads), owners, "{owners} owners");
             assert!(run.collector.owner_reads.is_empty());
+        });
+    }
+}
+
+/// One object with very many owners: each of them finds its own reference without looking at those to the others, and no owner is read
+/// again and again.
+#[test]
+fn the_work_for_many_owners_of_one_object_grows_with_their_number() {
+    const OWNERS: usize = 500;
+    type Change = fn(&mut State);
+    #[rustfmt::skip]
+    let table: [(&str, Option<Change>); 3] = [
+        ("the owners never existed",        None),
+        ("they are deleted",                Some(|state| state.remove_all("Custom"))),
+        ("they are deleted in foreground",  Some(|state| state.delete_all_in_foreground("Custom"))),
+    ];
+    for (case, change) in table {
+        run_paused(async {
+            let mut run = Run::new(7);
+            run.world().with(|state| {
+                state.faults = false;
+                let owners = (0..OWNERS).map(|n| {
+                    let name = format!("c{n}");
+                    let owner = match change {
+                        Some(_) => state.add("Custom", &name, vec![]),
+                        None => state.reference_to("Custom", &name),
+                    };
+                    OwnerReference { block_owner_deletion: Some(true), ..owner }
+                });
+                let owners = owners.collect();
+                state.add("Thing", "t", owners);
+                // For some time, so that all owners in foreground deletion wait for it.
+                state.set_finalizers("Thing", "t", &["hold"]);
+            });
+            run.show_all();
+            if let Some(change) = change {
+                while run.work().await {}
+                run.world().with(change);
+                run.show_all();
+            }
+            let mut examined = 0;
+            for finalizers in [&["hold"][..], &[]] {
+                run.world().with(|state| state.set_finalizers("Thing", "t", finalizers));
+                run.show_all();
+                while run.work().await {
+                    examined += 1;
+                    run.show_all();
+                }
+            }
+            assert_eq!(run.world().with(|state| state.objects().count()), 0, "{case}");
+            let compared = run.collector.read_graph(|graph| graph.compared.get());
+            let reads = run.world().with(|state| state.reads);
+            for (what, steps) in [("examined", examined), ("read", reads), ("compared", compared)] {
+                assert!(steps <= 5 * OWNERS, "{case}: {steps} {what}");
+            }
         });
     }
 }

@@ -128,13 +128,17 @@ impl State {
             owner_references: owners.into(),
             ..ObjectMeta::default()
         };
-        let uid = meta.uid.clone();
         self.put((at, key), Some(meta));
+        self.reference_to(kind, name)
+    }
+
+    /// A reference to an object that [`Self::add`] creates.
+    pub(super) fn reference_to(&self, kind: &str, name: &str) -> OwnerReference {
         OwnerReference {
             api_version: "v1".into(),
             kind: kind.into(),
             name: name.into(),
-            uid,
+            uid: Uid::from(format!("{kind}-{name}").as_str()),
             ..OwnerReference::default()
         }
     }
@@ -144,9 +148,24 @@ impl State {
         self.put((at, Key::new("n", name)), None);
     }
 
+    pub(super) fn set_finalizers(&mut self, kind: &str, name: &str, finalizers: &[&str]) {
+        let at = KINDS.iter().position(|other| *other == kind).unwrap_or_default();
+        let at = (at, Key::new("n", name));
+        let Some(meta) = self.objects.get(&at).cloned() else { return };
+        let finalizers = finalizers.iter().map(|name| (*name).into()).collect();
+        self.put(at, Some(ObjectMeta { finalizers, ..meta }));
+    }
+
     pub(super) fn remove_all(&mut self, kind: &str) {
-        let all: Vec<_> = self.objects.keys().filter(|(n, _)| KINDS[*n] == kind).cloned().collect();
-        all.into_iter().for_each(|at| self.put(at, None));
+        self.all_of(kind).into_iter().for_each(|at| self.put(at, None));
+    }
+
+    pub(super) fn delete_all_in_foreground(&mut self, kind: &str) {
+        self.all_of(kind).into_iter().for_each(|at| self.delete(&at, Propagation::Foreground));
+    }
+
+    fn all_of(&self, kind: &str) -> Vec<(usize, Key)> {
+        self.objects.keys().filter(|(n, _)| KINDS[*n] == kind).cloned().collect()
     }
 
     /// The server goes back to an earlier state, and all caches are listed anew.
