@@ -33,9 +33,9 @@ pub(crate) struct Options {
     /// With --record: replace only the field managers of the expectation that exists
     #[arg(long, requires = "record", conflicts_with = "add")]
     managers: bool,
-    /// With --record: runs per scenario; only what they agree on is kept
-    #[arg(long, default_value_t = 2, value_name = "N")]
-    runs: usize,
+    /// With --record: runs per scenario; only what they agree on is kept [default: 2; embedded: 1, since all are the same]
+    #[arg(long, value_name = "N")]
+    runs: Option<usize>,
     /// Print what the controller manager does, without comparing
     #[arg(long, conflicts_with = "record")]
     show: bool,
@@ -75,11 +75,18 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let corpus =
         Corpus::in_folder(options.corpus.clone().unwrap_or_else(|| crate::root().join("tests/golden")));
     let mut scenarios = corpus.select(&options.filters)?;
+    if options.record && options.backend == Backend::Embedded {
+        may_record_ours(options, &corpus, &scenarios)?;
+    }
     let purpose = purpose(options);
     if matches!(purpose, Purpose::Check(_)) {
         let (known, unknown): (Vec<_>, Vec<_>) = scenarios.into_iter().partition(|s| corpus.has_recording(s));
         for scenario in unknown {
-            println!("SKIP {}: no expectation; --record makes one", scenario.name);
+            println!(
+                "SKIP {}: no expectation; --record makes one of what upstream does, --record --backend embedded of \
+                 what ours does",
+                scenario.name
+            );
         }
         scenarios = known;
     }
@@ -105,6 +112,20 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     judge(options.backend, &plan, scenarios)
 }
 
+/// Recordings are of upstream, wherever it has the behaviour: what ours does must not replace them.
+fn may_record_ours(options: &Options, corpus: &Corpus, scenarios: &[Scenario]) -> anyhow::Result<()> {
+    if options.runs.is_some_and(|runs| runs > 1) {
+        anyhow::bail!("--runs goes with --backend real: runs on the embedded backend do not differ");
+    }
+    match scenarios.iter().find(|scenario| corpus.has_recording(scenario)) {
+        Some(Scenario { name, .. }) => anyhow::bail!(
+            "expected/{name}.json exists, and --backend embedded would record ours over upstream's; remove the file first \
+             if upstream cannot have the behaviour"
+        ),
+        None => Ok(()),
+    }
+}
+
 /// Drops scenarios for which ours lacks a controller, and prints each.
 fn leave_out_missing(scenarios: Vec<Scenario>) -> Vec<Scenario> {
     let total = scenarios.len();
@@ -122,11 +143,12 @@ fn leave_out_missing(scenarios: Vec<Scenario>) -> Vec<Scenario> {
 }
 
 fn purpose(options: &Options) -> Purpose {
+    let runs = options.runs.unwrap_or(if options.backend == Backend::Embedded { 1 } else { 2 }).max(1);
     if options.record && options.managers {
-        return Purpose::RecordManagers { runs: options.runs.max(1) };
+        return Purpose::RecordManagers { runs };
     }
     if options.record {
-        return Purpose::Record { runs: options.runs.max(1), add: options.add };
+        return Purpose::Record { runs, add: options.add };
     }
     if options.show {
         return Purpose::Show;
@@ -150,6 +172,9 @@ fn judge(backend: Backend, plan: &Plan, scenarios: Vec<Scenario>) -> anyhow::Res
     };
     println!("{passed} passed, {} failed", total - passed);
     done?;
+    if total == 0 {
+        anyhow::bail!("no scenario was run");
+    }
     Ok(if passed == total { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

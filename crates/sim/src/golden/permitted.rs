@@ -25,8 +25,10 @@ pub(super) fn unstated(controllers: &'static [Controller], entry: &Entry) -> Opt
 pub(super) fn forbidden(entry: &Entry) -> Option<String> {
     let Entry { verb, resource, subresource, namespace, name, .. } = entry;
     let actor = entry.actor();
+    let part = if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
+    let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
     (entry.is_forbidden && entry.by_manager())
-        .then(|| format!("{actor} may not {verb} {resource}/{subresource} {namespace}/{name}: 403"))
+        .then(|| format!("{actor} may not {verb} {resource}{part} {place}{name}: no role allows it (403)"))
 }
 
 #[cfg(test)]
@@ -75,7 +77,7 @@ mod tests {
         let account = "system:serviceaccount:kube-system:job-controller";
         assert_eq!(
             refused(account, "forbid").as_deref(),
-            Some("job-controller may not create pods/ a/x: 403")
+            Some("job-controller may not create pods a/x: no role allows it (403)")
         );
         assert_eq!(refused(account, "allow"), None, "a quota");
         assert_eq!(refused("kubernetes-admin", "forbid"), None);

@@ -86,7 +86,11 @@ impl<'a, B: Backend> Run<'a, B> {
         };
         let stopped = run.steps().await.err().map(|e| e.chain());
         run.poll_requests();
-        let stopped = stopped.or_else(|| run.violations.first().cloned());
+        // A step that waited in vain often did so because of a violation.
+        let stopped = match (stopped, run.violations.first()) {
+            (Some(why), Some(violation)) => Some(format!("{why}; {violation}")),
+            (stopped, violation) => stopped.or_else(|| violation.cloned()),
+        };
         let Self { kubelet, heart, backend, snapshots, tracked, .. } = run;
         drop((kubelet, heart));
         backend.stop_kcm().await;
