@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
 use super::columns::{Column, columns_of};
+use super::conversion::Conversion;
 use super::rules::{Findings, Rules};
 use super::schema;
 use super::validate;
@@ -24,6 +25,8 @@ pub(crate) struct Definition {
     pub(crate) schema: Value,
     /// The paths that field selectors may name.
     pub(crate) selectable_fields: Vec<SmolStr>,
+    /// The webhook that converts objects, if there is one.
+    pub(crate) conversion: Option<Arc<Conversion>>,
     rules: Option<Rules>,
     columns: Vec<Column>,
     scale: Option<(String, String, String)>,
@@ -92,8 +95,10 @@ impl Definition {
     }
 }
 
-/// How custom objects behave: all versions have the same content.
+/// How custom objects behave. Unless a webhook converts them, all versions have the same content.
 struct Custom {
+    /// Objects stay in the version of the request until they are stored.
+    has_webhook: bool,
     served: SmolStr,
     stored: SmolStr,
     status: bool,
@@ -106,7 +111,9 @@ impl Strategy for Custom {
     }
 
     fn to_storage(&self, mut object: Value) -> Value {
-        object["apiVersion"] = json!(self.stored);
+        if !self.has_webhook {
+            object["apiVersion"] = json!(self.stored);
+        }
         object
     }
 
@@ -175,6 +182,7 @@ pub(super) fn resources(crd: &Value) -> Vec<Resource> {
     let versions = || spec["versions"].as_array().into_iter().flatten();
     let storage = versions().find(|version| version["storage"] == true).map(|version| text(&version["name"]));
     let stored = format_smolstr!("{group}/{}", storage.clone().unwrap_or_default());
+    let conversion = Conversion::read(&spec["conversion"]).map(Arc::new);
     let mut out: Vec<Resource> = versions()
         .filter(|version| version["served"] == true || Some(text(&version["name"])) == storage)
         .map(|version| {
@@ -195,6 +203,7 @@ pub(super) fn resources(crd: &Value) -> Vec<Resource> {
                 name: text(&crd["metadata"]["name"]),
                 schema: version["schema"]["openAPIV3Schema"].clone(),
                 selectable_fields: versioned_list(&version["selectableFields"], "jsonPath"),
+                conversion: conversion.clone(),
                 rules: Rules::read(&version["schema"]["openAPIV3Schema"]),
                 columns: columns_of(version),
                 scale: subs["scale"].is_object().then(|| {
@@ -218,6 +227,7 @@ pub(super) fn resources(crd: &Value) -> Vec<Resource> {
                 shelf: ShelfId::new(group.clone(), text(&names["plural"])),
                 stored_version: stored.clone(),
                 strategy: Arc::new(Custom {
+                    has_webhook: conversion.is_some(),
                     served,
                     stored: stored.clone(),
                     status,

@@ -1,6 +1,7 @@
 //! Custom resources: definitions become resources, with a schema that prunes, defaults and validates.
 
 mod columns;
+pub(crate) mod conversion;
 mod definition;
 pub(crate) mod rules;
 mod schema;

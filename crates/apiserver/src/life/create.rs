@@ -77,6 +77,7 @@ impl Ops<'_> {
         let claim = self.server.claim_addresses(self, None, &mut object)?;
         crate::apply::track_update(self, None, &mut object, None);
         let key = Key::new(if resource.namespaced { namespace } else { "" }, name.as_str());
+        let object = self.for_storage(object).await?;
         match self.put(&key, None, object) {
             Ok(entry) => {
                 claim.keep();

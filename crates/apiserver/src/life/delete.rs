@@ -100,7 +100,8 @@ impl Ops<'_> {
             let old = entry.value();
             self.check_preconditions(key, &entry, &old, options)?;
             if !checked {
-                admission::delete(self, &old).await?;
+                let shown = self.current(&entry).await?;
+                admission::delete(self, &shown).await?;
                 checked = true;
             }
             let mut new = old.clone();

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::crd::conversion::converted;
 use crate::error::ApiError;
 use crate::invalid::Cause;
 use crate::kinds::{schema, shape};
@@ -108,6 +109,23 @@ impl<'a> Ops<'a> {
             .store
             .get(&self.resource.shelf, key)
             .ok_or_else(|| ApiError::not_found(self.resource.named(&key.name)))
+    }
+
+    /// A stored state in the version of the request.
+    pub(crate) async fn current(&self, entry: &Entry) -> Result<Value, ApiError> {
+        let version = self.resource.api_version();
+        match self.review {
+            Some(_) => converted(self.server, self.resource, entry.value(), &version).await,
+            None => Ok(entry.value()),
+        }
+    }
+
+    /// An object in the version in which it is stored.
+    async fn for_storage(&self, object: Value) -> Result<Value, ApiError> {
+        match self.review {
+            Some(_) => converted(self.server, self.resource, object, &self.resource.stored_version).await,
+            None => Ok(object),
+        }
     }
 
     /// Reads a request body as an object of this resource, in storage form, with defaults.

@@ -52,7 +52,7 @@ impl Ops<'_> {
                 }
                 return self.create_missing(key, &mut change).await;
             };
-            let old = entry.value();
+            let old = self.current(&entry).await?;
             let new = change(self, Some(&old))?;
             let conditional = !meta::text(&new, "resourceVersion").is_empty();
             match self.update_once(key, target, &entry, &old, new).await? {
@@ -107,6 +107,7 @@ impl Ops<'_> {
         if crate::apply::same_but_for_times(&new, old) {
             return Ok(Ok(Arc::clone(entry)));
         }
+        let new = self.for_storage(new).await?;
         let outcome = if is_finished(&new) && !self.is_held_namespace(&new) {
             let last = Entry::new(
                 entry.version,

@@ -30,5 +30,5 @@ pub(super) async fn delete(call: &Call<'_>) -> Result<Answer, ApiError> {
         }
     }
     let metadata = serde_json::json!({"resourceVersion": page.version.to_string()});
-    Ok(call.done(list::answer(call, deleted, &metadata), &ops))
+    Ok(call.done(list::answer(call, call.shown(deleted).await?, &metadata), &ops))
 }

@@ -67,7 +67,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
             metadata["remainingItemCount"] = json!(matching.len() + 1);
         }
     }
-    Ok(answer(call, entries, &metadata).into())
+    Ok(answer(call, call.shown(entries).await?, &metadata).into())
 }
 
 /// A list in the representation that the client accepts.

@@ -19,6 +19,7 @@ use http::Response;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::crd::conversion;
 use crate::error::ApiError;
 use crate::http::negotiate::Accept;
 use crate::http::path::RequestInfo;
@@ -83,7 +84,7 @@ async fn answer(call: &Call<'_>) -> Result<Answer, ApiError> {
             return Ok(answer);
         }
         return match call.info.verb {
-            "get" => read::get(call),
+            "get" => read::get(call).await,
             "list" => list::list(call).await,
             "watch" => watch::watch(call).await,
             "create" => write::create(call).await,
@@ -209,9 +210,16 @@ impl Call<'_> {
         Ok((labels.map_err(ApiError::bad_request)?, fields))
     }
 
+    /// Stored states in the version of the request.
+    pub(crate) async fn shown(&self, entries: Vec<Arc<Entry>>) -> Result<Vec<Arc<Entry>>, ApiError> {
+        conversion::shown(self.server, &self.resource, entries).await
+    }
+
     /// A response with one object.
-    pub(crate) fn entry(&self, code: u16, entry: &Entry) -> Response<Body> {
-        respond::json(code, render::object(self, entry), self.accept)
+    pub(crate) async fn entry(&self, code: u16, entry: Arc<Entry>) -> Result<Response<Body>, ApiError> {
+        let shown = self.shown(vec![entry]).await?;
+        let body = shown.first().map(|entry| render::object(self, entry)).unwrap_or_default();
+        Ok(respond::json(code, body, self.accept))
     }
 
     /// A response with any value, always in full.

@@ -80,11 +80,11 @@ pub(super) async fn patch(call: &Call<'_>, sub: Option<Subresource>) -> Result<A
         let apply = crate::apply::Apply { manager, force, sub };
         let updated = apply.run(&mut ops, &key, config).await?;
         let code = if updated.created { 201 } else { 200 };
-        return Ok(call.done(call.entry(code, &updated.entry), &ops));
+        return Ok(call.done(call.entry(code, updated.entry).await?, &ops));
     }
     let target = Target { sub, repeatable: true, ..Target::default() };
     let updated = ops.update(&key, target, |ops, old| patched(ops, &change, old)).await?;
-    Ok(call.done(call.entry(200, &updated.entry), &ops))
+    Ok(call.done(call.entry(200, updated.entry).await?, &ops))
 }
 
 fn patched(ops: &mut Ops<'_>, change: &Change, old: Option<&Value>) -> Result<Value, ApiError> {

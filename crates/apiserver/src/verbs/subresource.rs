@@ -36,7 +36,7 @@ pub(super) async fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
         (Subresource::Eviction, "create") => crate::pods::evict(call).await,
         (Subresource::Binding, "create") => crate::pods::bind(call).await,
         (Subresource::Token, "create") => crate::tokens::create(call).await,
-        (Subresource::Scale, "get") => scale(call),
+        (Subresource::Scale, "get") => scale(call).await,
         (Subresource::Scale, "update") => update_scale(call).await,
         (Subresource::Scale, "patch") => patch_scale(call).await,
         (Subresource::Finalize, "update") => write::update(call, Some(sub)).await,
@@ -47,7 +47,7 @@ pub(super) async fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
             | Subresource::Resize,
             verb,
         ) => match verb {
-            "get" => read::get(call),
+            "get" => read::get(call).await,
             "update" => write::update(call, Some(sub)).await,
             "patch" => patch::patch(call, Some(sub)).await,
             _ => Err(ApiError::method_not_allowed()),
@@ -193,9 +193,10 @@ fn selector_text(selector: &Value) -> String {
     terms.join(",")
 }
 
-fn scale(call: &Call<'_>) -> Result<Answer, ApiError> {
-    let entry = call.ops()?.get(&call.key())?;
-    Ok(call.value(200, &scale_of(&call.resource, &entry.value())).into())
+async fn scale(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let ops = call.ops()?;
+    let entry = ops.get(&call.key())?;
+    Ok(call.value(200, &scale_of(&call.resource, &ops.current(&entry).await?)).into())
 }
 
 async fn update_scale(call: &Call<'_>) -> Result<Answer, ApiError> {
@@ -243,7 +244,7 @@ async fn change_scale(
         Ok(object)
     };
     let updated = ops.update(&call.key(), target, change).await?;
-    let scale = scale_of(resource, &updated.entry.value());
+    let scale = scale_of(resource, &ops.current(&updated.entry).await?);
     Ok(call.done(call.value(200, &scale), &ops))
 }
 

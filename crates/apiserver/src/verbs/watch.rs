@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Answer, Call, list, render};
+use crate::crd::conversion;
 use crate::error::{ApiError, Named};
 use crate::http::negotiate::{Accept, View};
 use crate::http::path::RequestInfo;
@@ -75,7 +76,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
         let namespace = scope.namespace();
         let page = store.list(shelf, &Range { namespace, ..Range::default() });
         let page = page.map_err(|_| ApiError::expired("the history has just been compacted"))?;
-        state.entries = page.entries.into_iter();
+        state.entries = call.shown(page.entries).await?.into_iter();
         state.end = (initial == Some(true)).then(|| scope.bookmark(page.version, true));
         page.version
     } else {
@@ -180,6 +181,26 @@ impl Scope {
             websocket: None,
             body: Bytes::new(),
         }
+    }
+
+    /// Events with their objects in the version of the watch.
+    async fn shown(&self, mut events: Vec<Event>) -> Result<Vec<Event>, ApiError> {
+        let is_stored = self.resource.custom.as_ref().is_none_or(|custom| custom.conversion.is_none());
+        if is_stored {
+            return Ok(events);
+        }
+        let entries = events.iter().flat_map(|event| [Some(&event.entry), event.previous.as_ref()]);
+        let entries = entries.flatten().cloned().collect();
+        let mut shown = conversion::shown(&self.server, &self.resource, entries).await?.into_iter();
+        for event in &mut events {
+            if let Some(entry) = shown.next() {
+                event.entry = entry;
+            }
+            if event.previous.is_some() {
+                event.previous = shown.next();
+            }
+        }
+        Ok(events)
     }
 
     fn selects(&self, entry: &Entry) -> bool {
@@ -294,6 +315,14 @@ impl Stream {
             let follower = self.follower.as_mut()?;
             match self.scope.server.store.next(follower, BATCH) {
                 Ok(events) => {
+                    let events = match self.scope.shown(events).await {
+                        Ok(events) => events,
+                        Err(error) => {
+                            self.lines.push_back(error_line(&error));
+                            self.follower = None;
+                            continue;
+                        }
+                    };
                     let call = self.scope.call();
                     self.lines.extend(events.iter().filter_map(|event| self.scope.line(&call, event)));
                     if !events.is_empty() {

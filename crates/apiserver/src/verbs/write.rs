@@ -15,7 +15,7 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Answer, ApiError> {
         return Err(ApiError::method_not_allowed());
     }
     let entry = ops.create(call.namespace(), object).await?;
-    Ok(call.done(call.entry(201, &entry), &ops))
+    Ok(call.done(call.entry(201, entry).await?, &ops))
 }
 
 pub(super) async fn update(call: &Call<'_>, sub: Option<Subresource>) -> Result<Answer, ApiError> {
@@ -33,7 +33,7 @@ pub(super) async fn update(call: &Call<'_>, sub: Option<Subresource>) -> Result<
     let target = Target { sub, create_missing, ..Target::default() };
     let updated = ops.update(&key, target, |_, _| Ok(object.clone())).await?;
     let code = if updated.created { 201 } else { 200 };
-    Ok(call.done(call.entry(code, &updated.entry), &ops))
+    Ok(call.done(call.entry(code, updated.entry).await?, &ops))
 }
 
 pub(super) async fn delete(call: &Call<'_>) -> Result<Answer, ApiError> {
@@ -45,7 +45,7 @@ pub(super) async fn delete(call: &Call<'_>) -> Result<Answer, ApiError> {
     let deleted = ops.delete(&key, &options).await?;
     let code = if !deleted.gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
     let response = match deleted {
-        Deleted { entry, gone } if !gone || returns_object(call) => call.entry(code, &entry),
+        Deleted { entry, gone } if !gone || returns_object(call) => call.entry(code, entry).await?,
         Deleted { entry, .. } => call.value(code, &success(call, &entry.value())),
     };
     Ok(call.done(response, &ops))

@@ -128,13 +128,13 @@ async fn a_client_certificate_is_read_again_every_five_minutes() {
     tokio::time::advance(CERTIFICATE_AGE).await;
     assert_eq!(credentials.current().await.unwrap().generation, 0, "it is the same");
     let second = certificate.issue();
-    assert_eq!(shown(&*credentials.current().await.unwrap()), first, "it is too early to look");
+    assert_eq!(shown(&credentials.current().await.unwrap()), first, "it is too early to look");
     tokio::time::advance(CERTIFICATE_AGE).await;
-    assert_eq!(shown(&*credentials.current().await.unwrap()), second);
+    assert_eq!(shown(&credentials.current().await.unwrap()), second);
 
     std::fs::write(certificate.file("tls.crt"), "half of it").unwrap();
     tokio::time::advance(CERTIFICATE_AGE).await;
-    assert_eq!(shown(&*credentials.current().await.unwrap()), second, "a broken one is not used");
+    assert_eq!(shown(&credentials.current().await.unwrap()), second, "a broken one is not used");
     let third = certificate.issue();
     assert!(credentials.refused(&credentials.snapshot()).await);
     tokio::time::advance(CERTIFICATE_AGE).await;

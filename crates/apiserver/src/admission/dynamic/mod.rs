@@ -15,11 +15,13 @@ mod review;
 mod validating;
 mod webhooks;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::{Operation, enabled};
+use crate::crd::conversion::converted;
 use crate::error::ApiError;
 use crate::life::Ops;
 use crate::meta;
@@ -45,6 +47,12 @@ pub(crate) struct Dynamic<'a> {
     webhooks: Memory,
     /// Whether the object was changed in the first round.
     is_changed: bool,
+}
+
+/// New and old object in the version that a policy or a webhook asks for.
+struct Shown {
+    new: Option<Value>,
+    old: Option<Value>,
 }
 
 /// Which of the plugins are on.
@@ -115,7 +123,7 @@ impl<'a> Dynamic<'a> {
     /// Lets mutating policies and webhooks change an object.
     pub(crate) async fn mutate(&mut self, object: &mut Value, old: Option<&Value>) -> Result<(), ApiError> {
         if self.on.mutating_policies && !self.set.mutating.is_empty() {
-            self.is_changed |= mutating::mutate(self, object, old)?;
+            self.is_changed |= mutating::mutate(self, object, old).await?;
         }
         if self.on.mutating_webhooks && !self.set.mutating_webhooks.is_empty() {
             self.is_changed |= webhooks::mutate(self, Some(object), old).await?;
@@ -127,7 +135,7 @@ impl<'a> Dynamic<'a> {
     pub(crate) async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), ApiError> {
         let objects = self.attributes.objects(new, old);
         if self.on.validating_policies {
-            validating::judge(self, &objects)?;
+            validating::judge(self, &objects).await?;
         }
         if self.on.validating_webhooks {
             webhooks::judge(self, &objects).await?;
@@ -144,13 +152,25 @@ impl<'a> Dynamic<'a> {
     }
 
     /// New and old object as a resource shows them.
-    fn shown(&self, objects: &Objects<'_>, by: &Resource) -> (Option<Value>, Option<Value>) {
-        let shown = |object: &Value| self.attributes.shown(object, by).into_owned();
-        (objects.new.as_deref().map(shown), objects.old.as_deref().map(shown))
+    async fn shown(&self, objects: &Objects<'_>, by: &Resource) -> Result<Shown, ApiError> {
+        Ok(Shown { new: self.version(&objects.new, by).await?, old: self.version(&objects.old, by).await? })
+    }
+
+    async fn version(
+        &self,
+        object: &Option<Cow<'_, Value>>,
+        by: &Resource,
+    ) -> Result<Option<Value>, ApiError> {
+        let Some(object) = object else { return Ok(None) };
+        if !self.attributes.has_versions() {
+            return Ok(Some(Value::clone(object)));
+        }
+        let converted = converted(self.server, by, Value::clone(object), &by.api_version()).await?;
+        Ok(Some(self.attributes.shown(&converted, by).into_owned()))
     }
 
     /// The object after `shown`, what a resource showed of it, has been changed.
-    fn taken(&self, object: &Value, shown: Value, by: &Arc<Resource>) -> Result<Value, ApiError> {
+    async fn taken(&self, object: &Value, shown: Value, by: &Arc<Resource>) -> Result<Value, ApiError> {
         if self.attributes.sub == Some(Subresource::Scale) {
             return Ok(crate::verbs::scaled(&self.attributes.resource, object, &shown));
         }
@@ -158,6 +178,9 @@ impl<'a> Dynamic<'a> {
             return Ok(shown);
         }
         let user = &self.attributes.user;
-        Ops::internal(self.server, by, user).decode(shown).map_err(|error| ApiError::internal(error.message))
+        let decoded = Ops::internal(self.server, by, user).decode(shown);
+        let decoded = decoded.map_err(|error| ApiError::internal(error.message))?;
+        let requested = &self.attributes.resource;
+        converted(self.server, requested, decoded, &requested.api_version()).await
     }
 }

@@ -92,7 +92,7 @@ impl Invocation<'_> {
 }
 
 /// Lets all policies change an object. Gives whether one did.
-pub(super) fn mutate(
+pub(super) async fn mutate(
     dynamic: &mut Dynamic<'_>,
     object: &mut Value,
     old: Option<&Value>,
@@ -112,7 +112,7 @@ pub(super) fn mutate(
     if !invocations.is_empty() {
         dynamic.policies.begins(Some(object));
         for invocation in &invocations {
-            is_changed |= invoke(invocation, dynamic, object, old, &mut failures)?;
+            is_changed |= invoke(invocation, dynamic, object, old, &mut failures).await?;
         }
         dynamic.policies.ends(Some(object));
     }
@@ -173,7 +173,7 @@ fn invocations_of<'p>(
 }
 
 /// Carries out one policy. Gives whether it changed the object.
-fn invoke(
+async fn invoke(
     invocation: &Invocation<'_>,
     dynamic: &mut Dynamic<'_>,
     object: &mut Value,
@@ -185,7 +185,7 @@ fn invoke(
         |why: &str| Failure { reason: Some("Invalid"), ..policy.failed(Some(invocation.binding), why) };
     let namespace = dynamic.namespace()?;
     {
-        let stage = Stage::new(invocation, dynamic, object, old, namespace.as_ref());
+        let stage = Stage::new(invocation, dynamic, object, old, namespace.as_ref()).await?;
         match stage.with_inputs(dynamic, |inputs| {
             policy.conditions.hold(&policy.compiler, &Inputs { namespace: None, ..*inputs })
         }) {
@@ -203,10 +203,12 @@ fn invoke(
     }
     let before = object.clone();
     for mutation in &policy.mutations {
-        let stage = Stage::new(invocation, dynamic, object, old, namespace.as_ref());
-        let patched = stage.with_inputs(dynamic, |inputs| stage.patched(mutation, inputs));
+        let patched = {
+            let stage = Stage::new(invocation, dynamic, object, old, namespace.as_ref()).await?;
+            stage.with_inputs(dynamic, |inputs| stage.patched(mutation, inputs))
+        };
         match patched {
-            Ok(patched) => *object = dynamic.taken(object, patched, &invocation.matched)?,
+            Ok(patched) => *object = dynamic.taken(object, patched, &invocation.matched).await?,
             Err(why) => failures.push(invalid(&why)),
         }
     }
@@ -231,20 +233,19 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    fn new(
+    async fn new(
         invocation: &'a Invocation<'a>,
         dynamic: &Dynamic<'_>,
         object: &'a Value,
         old: Option<&'a Value>,
         namespace: Option<&'a Value>,
-    ) -> Self {
+    ) -> Result<Self, ApiError> {
         let attributes = &dynamic.attributes;
         let objects = attributes.objects(Some(object), old);
-        let shown = |object: &Value| attributes.shown(object, &invocation.matched).into_owned();
-        let new = objects.new.as_deref().map(shown).unwrap_or_default();
-        let old = objects.old.as_deref().map(shown);
+        let shown = dynamic.shown(&objects, &invocation.matched).await?;
+        let (new, old) = (shown.new.unwrap_or_default(), shown.old);
         let request = attributes.request(&objects, &invocation.matched);
-        Self { invocation, objects, new, old, request, namespace }
+        Ok(Self { invocation, objects, new, old, request, namespace })
     }
 
     fn with_inputs<T>(&self, dynamic: &Dynamic<'_>, act: impl FnOnce(&Inputs<'_>) -> T) -> T {

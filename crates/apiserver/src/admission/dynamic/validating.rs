@@ -6,12 +6,12 @@ use flyball_cel::{RUNTIME_BUDGET, Value as Cel};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::Dynamic;
 use super::attributes::Objects;
 use super::expressions::{Activation, Compiler, Expression, Inputs, Wanted};
 use super::matching::Constraints;
 use super::params;
 use super::policy::{Binding, Conditions, OnFailure};
+use super::{Dynamic, Shown};
 use crate::error::ApiError;
 use crate::resource::Resource;
 
@@ -96,10 +96,10 @@ struct Denied {
 }
 
 /// Lets all policies judge a request.
-pub(super) fn judge(dynamic: &Dynamic<'_>, objects: &Objects<'_>) -> Result<(), ApiError> {
+pub(super) async fn judge(dynamic: &Dynamic<'_>, objects: &Objects<'_>) -> Result<(), ApiError> {
     let mut denied: Option<Denied> = None;
     for policy in &dynamic.set.validating {
-        let found = policy.judge(dynamic, objects)?;
+        let found = policy.judge(dynamic, objects).await?;
         denied = denied.or(found);
     }
     let Some(Denied { message, reason }) = denied else { return Ok(()) };
@@ -116,7 +116,7 @@ pub(super) fn judge(dynamic: &Dynamic<'_>, objects: &Objects<'_>) -> Result<(), 
 }
 
 impl Policy {
-    fn judge(&self, dynamic: &Dynamic<'_>, objects: &Objects<'_>) -> Result<Option<Denied>, ApiError> {
+    async fn judge(&self, dynamic: &Dynamic<'_>, objects: &Objects<'_>) -> Result<Option<Denied>, ApiError> {
         let matched = match self.constraints.matched(dynamic.server, &dynamic.attributes, objects) {
             Ok(Some(matched)) => matched,
             Ok(None) => return Ok(None),
@@ -130,7 +130,7 @@ impl Policy {
         let mut denied = None;
         let mut annotations: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for binding in &self.bindings {
-            let found = self.judge_bound(dynamic, objects, &matched, binding, &mut annotations)?;
+            let found = self.judge_bound(dynamic, objects, &matched, binding, &mut annotations).await?;
             denied = denied.or(found);
         }
         for (key, values) in annotations {
@@ -139,7 +139,7 @@ impl Policy {
         Ok(denied)
     }
 
-    fn judge_bound(
+    async fn judge_bound(
         &self,
         dynamic: &Dynamic<'_>,
         objects: &Objects<'_>,
@@ -162,8 +162,10 @@ impl Policy {
         };
         let mut denied = None;
         let namespace = dynamic.namespace()?;
+        let shown = dynamic.shown(objects, matched).await?;
         for params in &params {
-            let verdict = self.evaluate(dynamic, objects, matched, params.as_ref(), namespace.as_ref());
+            let verdict =
+                self.evaluate(dynamic, (objects, &shown), matched, params.as_ref(), namespace.as_ref());
             for (index, decision) in verdict.decisions.into_iter().enumerate() {
                 let Decision::Deny { message, reason } = decision else { continue };
                 let found = self.act(dynamic, binding, index, message, reason);
@@ -238,18 +240,17 @@ impl Policy {
     fn evaluate(
         &self,
         dynamic: &Dynamic<'_>,
-        objects: &Objects<'_>,
+        (objects, shown): (&Objects<'_>, &Shown),
         matched: &Resource,
         params: Option<&Value>,
         namespace: Option<&Value>,
     ) -> Verdict {
         let attributes = &dynamic.attributes;
-        let (new, old) = dynamic.shown(objects, matched);
         let request = attributes.request(objects, matched);
         let asker = dynamic.asker(objects);
         let inputs = Inputs {
-            object: new.as_ref(),
-            old: old.as_ref(),
+            object: shown.new.as_ref(),
+            old: shown.old.as_ref(),
             request: &request,
             params,
             namespace,

@@ -69,7 +69,7 @@ impl Webhook {
     }
 
     /// The resource in whose version it is sent the objects; none if it is not called.
-    fn matched(
+    async fn matched(
         &self,
         dynamic: &Dynamic<'_>,
         objects: &Objects<'_>,
@@ -81,12 +81,12 @@ impl Webhook {
             return Ok(Some(matched));
         }
         let attributes = &dynamic.attributes;
-        let (new, old) = dynamic.shown(objects, &matched);
+        let shown = dynamic.shown(objects, &matched).await?;
         let request = attributes.request(objects, &attributes.resource);
         let asker = dynamic.asker(objects);
         let inputs = Inputs {
-            object: new.as_ref(),
-            old: old.as_ref(),
+            object: shown.new.as_ref(),
+            old: shown.old.as_ref(),
             request: &request,
             params: None,
             namespace: None,
@@ -115,12 +115,12 @@ impl Webhook {
                        v1beta1)";
             return Err(Refusal::Failed(why.to_owned()));
         };
-        let (new, old) = dynamic.shown(objects, matched);
+        let shown = dynamic.shown(objects, matched).await.map_err(Refusal::Denied)?;
         let mut request = dynamic.attributes.request(objects, matched);
         let uid = crate::meta::uuid(&mut *dynamic.server.rng.lock());
         request["uid"] = json!(uid);
-        request["object"] = new.unwrap_or_default();
-        request["oldObject"] = old.unwrap_or_default();
+        request["object"] = shown.new.unwrap_or_default();
+        request["oldObject"] = shown.old.unwrap_or_default();
         let body = review::request(version, request);
         let given = self.client.post(dynamic.server, &body, self.timeout).await;
         let given = given.map_err(|why| Refusal::Failed(format!("failed to call webhook: {why}")))?;
@@ -169,7 +169,7 @@ pub(super) async fn mutate(
     for (index, webhook) in set.mutating_webhooks.iter().enumerate() {
         let matched = {
             let objects = dynamic.attributes.objects(object.as_deref(), old);
-            webhook.matched(dynamic, &objects)?
+            webhook.matched(dynamic, &objects).await?
         };
         let Some(matched) = matched.filter(|_| dynamic.webhooks.calls(&webhook.id)) else { continue };
         let asked = {
@@ -177,7 +177,7 @@ pub(super) async fn mutate(
             webhook.ask(dynamic, &objects, &matched, true).await
         };
         let patched = match asked {
-            Ok(answer) => webhook.patched(dynamic, answer, object.as_deref(), &matched),
+            Ok(answer) => webhook.patched(dynamic, answer, object.as_deref(), &matched).await,
             Err(refusal) => Err(refusal),
         };
         let place = format!("round_{round}_index_{index}");
@@ -212,7 +212,7 @@ pub(super) async fn mutate(
 
 impl Webhook {
     /// The object with the patch of an answer; none if there is no patch.
-    fn patched(
+    async fn patched(
         &self,
         dynamic: &Dynamic<'_>,
         answer: Answer,
@@ -237,10 +237,11 @@ impl Webhook {
             return Err(Refusal::Failed(format!("unsupported patch type {:?}", answer.patch_type)));
         }
         let objects = dynamic.attributes.objects(Some(object), None);
-        let mut shown = dynamic.shown(&objects, matched).0.unwrap_or_default();
+        let shown = dynamic.shown(&objects, matched).await.map_err(Refusal::Denied)?;
+        let mut shown = shown.new.unwrap_or_default();
         let failed = |error: json_patch::PatchError| Refusal::Denied(ApiError::internal(error));
         json_patch::patch(&mut shown, &patch).map_err(failed)?;
-        dynamic.taken(object, shown, matched).map(Some).map_err(Refusal::Denied)
+        dynamic.taken(object, shown, matched).await.map(Some).map_err(Refusal::Denied)
     }
 }
 
@@ -248,7 +249,7 @@ impl Webhook {
 pub(super) async fn judge(dynamic: &Dynamic<'_>, objects: &Objects<'_>) -> Result<(), ApiError> {
     let mut called = Vec::new();
     for webhook in &dynamic.set.validating_webhooks {
-        if let Some(matched) = webhook.matched(dynamic, objects)? {
+        if let Some(matched) = webhook.matched(dynamic, objects).await? {
             called.push((webhook, matched));
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{At, go_struct, names, quoting};
+use super::{At, Faults, go_struct, names, quoting, webhooks};
 use crate::invalid::{Cause, Fault};
 use crate::kinds::json::Json;
 
@@ -67,6 +67,7 @@ pub(in crate::kinds) fn definition(object: &Value) -> Vec<Cause> {
             }));
         }
     }
+    conversion(&mut faults, &spec.child("conversion"));
     if object.items("status.storedVersions").is_empty() {
         faults.push(Cause::invalid(
             "status.storedVersions",
@@ -75,6 +76,47 @@ pub(in crate::kinds) fn definition(object: &Value) -> Vec<Cause> {
         ));
     }
     faults
+}
+
+/// How objects are converted between versions. Fields are named as in upstream's internal type.
+fn conversion(faults: &mut Faults, conversion: &At<'_>) {
+    let path = |field: &str| conversion.path(field);
+    let client = At { value: conversion.value.at("webhook.clientConfig"), path: path("webhookClientConfig") };
+    let versions = conversion.value.at("webhook.conversionReviewVersions");
+    let listed: Vec<&str> = versions.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    conversion.one_of(faults, "strategy", &["None", "Webhook"]);
+    if conversion.text("strategy") != "Webhook" {
+        let detail = "should not be set when strategy is not set to Webhook";
+        if client.value.is_object() {
+            faults.push(Cause::forbidden(client.path, detail));
+        }
+        if !listed.is_empty() {
+            faults.push(Cause::forbidden(path("conversionReviewVersions"), detail));
+        }
+        return;
+    }
+    match client.value.is_object() {
+        true => webhooks::client(faults, &client),
+        false => faults.push(Cause::required(client.path, "required when strategy is set to Webhook")),
+    }
+    let path = path("conversionReviewVersions");
+    if listed.is_empty() {
+        faults.push(Cause::required(path, ""));
+        return;
+    }
+    for (at, version) in listed.iter().enumerate() {
+        let here = format!("{path}[{at}]");
+        if listed[..at].contains(version) {
+            faults.push(Cause::invalid(here, *version, "duplicate version"));
+            continue;
+        }
+        let found = names::label_1035(version);
+        faults.extend(found.iter().map(|detail| Cause::invalid(here.clone(), *version, detail)));
+    }
+    if !listed.iter().any(|version| ["v1", "v1beta1"].contains(version)) {
+        let detail = "must include at least one of v1, v1beta1";
+        faults.push(Cause::invalid(path, versions.clone(), detail));
+    }
 }
 
 /// The versions as upstream's internal type prints them.
