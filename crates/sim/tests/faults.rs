@@ -81,9 +81,9 @@ fn seeds_that_failed_once_pass() -> anyhow::Result<()> {
 /// undone, and the server had written as many versions as it lost before the watch was reconnected; a write that no cache had
 /// shown was undone; the binder used the response to a write that was undone; a namespace was finalized although its content was
 /// back; a Job, a ResourceClaim, a StatefulSet and the garbage collector acted on caches from before and after a restore that was
-/// not detected yet. The others were mistakes in the simulator, which left dependents of undone objects and half-deleted pods
+/// not detected yet; the garbage collector did not repeat a deletion that was undone. The others were mistakes in the simulator, which left dependents of undone objects and half-deleted pods
 /// behind, or stopped the heartbeats of nodes.
-const RESTORES: [(&str, u64); 14] = [
+const RESTORES: [(&str, u64); 16] = [
     ("deployment-alone-recreate", 310_002),
     ("daemonset-tolerations", 310_000),
     ("deployment-alone", 310_003),
@@ -94,6 +94,8 @@ const RESTORES: [(&str, u64); 14] = [
     ("resource-claim-extended", 320_259),
     ("statefulset-pvc-retention", 320_297),
     ("deployment-orphan-heir", 320_012),
+    ("ephemeral-volume", 320_053),
+    ("gc-background", 320_055),
     ("node-heartbeat-lost", 320_172),
     ("deployment-min-ready", 310_016),
     ("deployment-recreate-ended", 310_022),

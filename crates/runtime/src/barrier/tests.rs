@@ -474,6 +474,28 @@ async fn a_resource_that_keeps_failing_does_not_hold_up_controllers_again_and_ag
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn workers_that_wait_for_the_server_sync_nothing_and_end_at_once_at_shutdown() {
+    let server = Server::answering(0, Value::Null);
+    let cx = Arc::new(context(&server));
+    let reconciler = Arc::new(Patient { cx: cx.clone(), syncs: Default::default() });
+    let mut tasks = crate::tasks::Tasks::new(cx.clone(), &crate::Health::default());
+    let queue = tasks.queue::<Key>("test");
+    tasks.needs(&cx.informer::<Thing>());
+    tasks.workers(&queue, 2, reconciler.clone());
+    let running = tasks.start(None).await;
+    server.is_down.store(true, Ordering::Relaxed);
+    server.watches.lock().clear();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    for n in 0..100 {
+        queue.add(Key::new("ns", &n.to_string()), flyball_queue::Priority::Change);
+    }
+    tokio::time::sleep(PATIENCE * 10).await;
+    assert_eq!(reconciler.syncs.load(Ordering::Relaxed), 0);
+    assert_eq!(queue.depth(), 98, "two keys are in hand, the others stay in the queue");
+    timeout(Duration::from_secs(1), running.drain(PATIENCE)).await.expect("nothing is in flight");
+}
+
 /// Needs the cache to have reached version 8.
 struct Patient {
     cx: Arc<Context>,

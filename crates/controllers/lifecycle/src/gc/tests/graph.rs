@@ -133,6 +133,7 @@ fn a_change_triggers_the_examination_of_the_objects_that_it_concerns() {
         ("another version, all is shown",                     "a; b<a!; a:foreground; ^a b",         ""),
         ("one was gone meanwhile",                            "a; b<a!; a:foreground; ^a",           "examine b"),
         ("also one that was on its way",                      "a; b<a!:deleting; ^a",                "examine b"),
+        ("a restore has undone its deletion",                 "a; b<a; -a; b<a:deleting; b<a",       "examine b"),
     ];
     for (case, steps, want) in table {
         let mut graph = Graph::default();
