@@ -81,8 +81,8 @@ fn seeds_that_failed_once_pass() -> anyhow::Result<()> {
 /// undone, and the server had written as many versions as it lost before the watch was reconnected; a write that no cache had
 /// shown was undone; the binder used the response to a write that was undone; a namespace was finalized although its content was
 /// back; a Job, a ResourceClaim, a StatefulSet and the garbage collector acted on caches from before and after a restore that was
-/// not detected yet; the garbage collector did not repeat a deletion that was undone. The others were mistakes in the simulator, which left dependents of undone objects and half-deleted pods
-/// behind, or stopped the heartbeats of nodes.
+/// not detected yet; the garbage collector did not repeat a deletion that was undone. The others were mistakes in the simulator,
+/// which left dependents of undone objects and half-deleted pods behind, or stopped the heartbeats of nodes.
 const RESTORES: [(&str, u64); 16] = [
     ("deployment-alone-recreate", 310_002),
     ("daemonset-tolerations", 310_000),
