@@ -27,7 +27,6 @@ use anyhow::{Context as _, bail};
 pub use assets::{Assets, BINARIES, CLOUD_CONTROLLER_MANAGER, KUBERNETES_VERSION, Skip};
 pub use config::{Kubelets, Manager, Options};
 pub(crate) use pki::Pki;
-pub use pki::Validity;
 pub use process::Process;
 pub use usage::Usage;
 
@@ -273,12 +272,6 @@ impl Cluster {
     /// A file of the cluster's keys and certificates: `ca.crt`.
     pub fn certificate(&self, file: &str) -> PathBuf {
         self.pki.file(file)
-    }
-
-    /// Replaces the client certificate in `kcm-cert.kubeconfig`, which it returns.
-    pub fn replace_manager_certificate(&self, validity: Validity) -> anyhow::Result<PathBuf> {
-        self.pki.manager(validity)?;
-        Ok(self.dir.join("kcm-cert.kubeconfig"))
     }
 
     /// The administrator's API with discovery.

@@ -110,7 +110,7 @@ pub struct Memory {
     health: FxHashMap<SmolStr, Health>,
     /// Nodes whose pods still have to be marked as not ready.
     unmarked: FxHashSet<SmolStr>,
-    /// Nodes that were declared lost when they were checked last.
+    /// Nodes that were declared lost, or had not reported yet, when they were checked last.
     lost: FxHashSet<SmolStr>,
     no_node_ready: bool,
     is_suspended: bool,
@@ -385,8 +385,8 @@ impl Memory {
             // the cache shows only now. It is not recorded whether the pods were marked.
             let is_inherited = check.before == Ready::Unknown && !self.lost.contains(name);
             match check.after {
-                Some(Ready::Unknown) => self.lost.insert(name.clone()),
-                _ => self.lost.remove(name),
+                Some(Ready::Unknown) | None => self.lost.insert(name.clone()),
+                Some(_) => self.lost.remove(name),
             };
             let view = View {
                 node: nodes.get(name).unwrap_or(&check.node).clone(),

@@ -219,6 +219,15 @@ const MARK_A: &str = "concurrently\n  each\n    update Pod/status ns/on-a: its n
     then event Warning NodeNotReady: Node is not ready (Pod on-a)";
 
 #[test]
+fn pods_of_a_node_that_has_not_reported_yet_are_left_alone() {
+    let mut world = World::new();
+    world.round(0, "a");
+    for second in [5, 10, 15] {
+        assert_eq!(world.round(second, "a"), "", "after {second} s");
+    }
+}
+
+#[test]
 fn nodes_are_registered_and_removed() {
     let mut world = World::new();
     let registered = |name| {
