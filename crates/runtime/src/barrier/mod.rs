@@ -159,10 +159,19 @@ impl Barrier {
         }
     }
 
-    /// Makes `owner` wait until the cache of `resource` shows `awaited`. If this process has no cache of that resource, no sync
-    /// depends on it.
+    /// The cache of a resource: the whole one, or else the one of a part that the controller needs. A controller that has only
+    /// a part writes only to objects of that part.
+    fn cache(&self, resource: &ResourceType) -> Option<Arc<dyn Progress>> {
+        self.informers.progress(resource).or_else(|| {
+            let mut needed = self.needed.lock().clone().into_iter().filter_map(|cache| cache.upgrade());
+            needed.find(|cache| cache.resource() == resource).map(|cache| cache as Arc<dyn Progress>)
+        })
+    }
+
+    /// Makes `owner` wait until the cache of `resource` shows `awaited`. If there is no cache of that resource, no sync depends
+    /// on it.
     pub(crate) fn raise(&self, owner: &Key, resource: &ResourceType, awaited: Awaited) {
-        let Some(progress) = self.informers.progress(resource) else { return };
+        let Some(progress) = self.cache(resource) else { return };
         if shows(&*progress, &awaited) {
             return;
         }
@@ -186,7 +195,7 @@ impl Barrier {
 
     /// The state of the cache of `resource`, before a write to `key` (if the name is known).
     pub(crate) fn before(&self, resource: &ResourceType, key: Option<&Key>) -> Option<Before> {
-        let cache = self.informers.progress(resource)?;
+        let cache = self.cache(resource)?;
         let held = key.and_then(|key| cache.holds(key)).map(|(uid, _, version)| (uid, version));
         Some(Before { reached: cache.version_reached(), held, era: cache.era() })
     }
@@ -199,7 +208,7 @@ impl Barrier {
         version: ResourceVersion,
     ) -> bool {
         let contradicted = before.filter(|before| before.is_contradicted_by(version));
-        let Some((before, cache)) = contradicted.zip(self.informers.progress(resource)) else { return false };
+        let Some((before, cache)) = contradicted.zip(self.cache(resource)) else { return false };
         cache.report_restore(before.era);
         true
     }
@@ -216,9 +225,7 @@ impl Barrier {
         }
         let mut waits = self.waits.lock();
         let of_owner = waits.get_mut(owner)?;
-        of_owner.retain(|wait| {
-            self.informers.progress(&wait.resource).is_some_and(|progress| !wait.is_over(&*progress))
-        });
+        of_owner.retain(|wait| self.cache(&wait.resource).is_some_and(|progress| !wait.is_over(&*progress)));
         let first = of_owner.first().map(|wait| wait.resource.clone());
         if first.is_none() {
             waits.remove(owner);
@@ -232,7 +239,7 @@ impl Barrier {
             self.consistent().await;
             let of_owner = self.waits.lock().get(owner).cloned().unwrap_or_default();
             for Wait { resource, awaited, list } in of_owner {
-                let Some(progress) = self.informers.progress(&resource) else { continue };
+                let Some(progress) = self.cache(&resource) else { continue };
                 let is_creation = matches!(awaited, Awaited::UnknownCreation(_));
                 let awaited = self.settle(owner, &resource, awaited).await;
                 if is_creation && !shows(&*progress, &awaited) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_api::{Resource, resource};
-use flyball_cache::InformerOptions;
+use flyball_cache::{Filter, InformerOptions};
 use flyball_client::{Body, ClientOptions, DeleteOptions, Patch, Transport, TransportError};
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
@@ -255,6 +255,23 @@ async fn the_outcome_of_a_cancelled_write_is_read_from_the_server() {
     let write = writer.delete::<Thing>(&key, DeleteOptions::default(), "it is in the way");
     assert!(timeout(Duration::from_secs(1), write).await.is_err(), "no answer");
     waits_until_it_is_gone(&cx, &server, &owner).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_caches_a_part_of_a_resource_waits_for_that() {
+    let written = Server::object("7", json!(["example.com/mine"]));
+    let server = Server::answering(200, written.clone());
+    let cx = context(&server);
+    let part = Filter { fields: Some("metadata.name=t".into()), ..Filter::default() };
+    let cache: Arc<dyn AnyInformer> = cx.informers.filtered::<Thing>(part);
+    cx.needs(&cache);
+    cache.synced().await;
+    let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
+    let patch = Patch::Merge(json!({}));
+    cx.writer(&owner).patch::<Thing>(&key, None, patch, "it changes").await.unwrap();
+    assert!(cx.barrier.is_raised(&owner), "a restore that undoes the write must not go unnoticed");
+    server.send_event("MODIFIED", &written);
+    timeout(Duration::from_secs(1), cx.barrier.lowered(&owner)).await.expect("the cache shows it");
 }
 
 /// How many lists the cache has taken after its first.

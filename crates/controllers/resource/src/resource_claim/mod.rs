@@ -45,6 +45,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         groups: cx.gates.enabled(Gate::DRAWorkloadResourceClaims),
     };
     let deleted = Arc::new(Mutex::new(memory::UntilRestore::<memory::Deleted>::default()));
+    let generated = Arc::new(Mutex::new(memory::UntilRestore::<memory::Generated>::default()));
     let (pods, claims) = (cx.informer::<Pod>(), cx.informer::<ResourceClaim>());
     let templates = cx.informer::<ResourceClaimTemplate>();
     let groups = gates.groups.then(|| cx.informer::<PodGroup>());
@@ -80,15 +81,20 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         });
     }
     tasks.feed(&claims, &queue, {
-        let consumers = consumers.clone();
-        move |change| triggers::claim_changed(change, &consumers)
+        let (consumers, generated, informers) = (consumers.clone(), generated.clone(), cx.informers.clone());
+        move |change| {
+            if let Some(claim) = change.new {
+                generated.lock().in_era(informers.era()).shown(claim.uid());
+            }
+            triggers::claim_changed(change, &consumers)
+        }
     });
     tasks.feed(&templates, &queue, move |change| triggers::template_changed(change, &consumers));
     metrics::on_scrape(&cx.metrics, claims.store().clone());
     let workers = cx.config.resource_claim_controller.concurrent_syncs;
     let controller = sync::Controller {
         events: cx.events.with_source(EVENT_SOURCE),
-        generated: Mutex::default(),
+        generated,
         cx,
         pods,
         groups,

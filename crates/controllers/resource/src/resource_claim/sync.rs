@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::pod::{Pod, PodResourceClaim};
 use flyball_api::resource_claim::ConsumerReference;
 use flyball_api::{Key, Object, PodGroup, Resource, ResourceClaim, ResourceClaimTemplate, Uid};
-use flyball_cache::Informer;
+use flyball_cache::{Informer, Progress};
 use flyball_client::Error;
 use flyball_common::index::owned;
 use flyball_common::informer_lag::{INFORMER_LAG, Misses};
@@ -32,7 +32,7 @@ pub(super) struct Controller {
     pub(super) claims: Arc<Informer<ResourceClaim>>,
     pub(super) templates: Arc<Informer<ResourceClaimTemplate>>,
     pub(super) gates: Gates,
-    pub(super) generated: Mutex<UntilRestore<Generated>>,
+    pub(super) generated: Arc<Mutex<UntilRestore<Generated>>>,
     pub(super) deleted: Arc<Mutex<UntilRestore<Deleted>>>,
     /// Pods that were requeued once because the informer of the templates may lag.
     pub(super) misses: Misses<Key>,
@@ -51,8 +51,12 @@ impl Known for Controller {
             .map(|claim| claim.metadata.name.clone())
             .collect();
         names.sort_unstable();
-        let remembered =
-            || self.generated.lock().in_era(self.cx.informers.era()).find(&consumer.meta.uid, entry);
+        let has_passed =
+            |version, list| self.claims.version_reached() >= version || self.claims.has_listed(list);
+        let remembered = || {
+            let mut generated = self.generated.lock();
+            generated.in_era(self.cx.informers.era()).find(&consumer.meta.uid, entry, has_passed)
+        };
         names.into_iter().next().or_else(remembered)
     }
 
@@ -142,7 +146,11 @@ impl Controller {
             if let Some(claim) = done.answer.written() {
                 let mut generated = self.generated.lock();
                 let generated = generated.in_era(self.cx.informers.era());
-                generated.add(consumer.meta.uid.clone(), &done.tag.entry, &claim.name);
+                // After locking: what the cache shows from now on is reported by the trigger.
+                let held = self.claims.holds(&claim.key());
+                let is_shown = held.is_some_and(|(uid, ..)| uid == claim.uid);
+                let list = self.claims.next_list();
+                generated.add(consumer.meta.uid.clone(), &done.tag.entry, claim, list, is_shown);
             }
         }
         for tag in outcome.failures.iter().filter_map(|failure| failure.tag.as_ref()) {
