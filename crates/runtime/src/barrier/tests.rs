@@ -505,7 +505,7 @@ async fn workers_that_wait_for_the_server_sync_nothing_and_end_at_once_at_shutdo
     server.watches.lock().clear();
     tokio::time::sleep(Duration::from_millis(10)).await;
     for n in 0..100 {
-        queue.add(Key::new("ns", &n.to_string()), flyball_queue::Priority::Change);
+        queue.add(Key::new("ns", n.to_string()), flyball_queue::Priority::Change);
     }
     tokio::time::sleep(PATIENCE * 10).await;
     assert_eq!(reconciler.syncs.load(Ordering::Relaxed), 0);
