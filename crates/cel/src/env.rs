@@ -73,6 +73,14 @@ fn is_reserved(name: &str) -> bool {
     ["true", "false", "null", "in"].contains(&name) || RESERVED.contains(&name)
 }
 
+/// Whether an expression can refer to a variable or field of this name.
+pub fn is_identifier(name: &str) -> bool {
+    let mut letters = name.chars();
+    letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+        && !is_reserved(name)
+}
+
 /// The name of a property in expressions: escaped if it is not an identifier; `None` if it cannot be escaped.
 pub fn escaped(property: &str) -> Option<SmolStr> {
     if property.is_empty() || property.starts_with(|c: char| c.is_ascii_digit()) {

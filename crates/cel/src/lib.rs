@@ -13,6 +13,7 @@
 //! reported. Messages of protocol buffers
 //! cannot be written, except for the patches of mutating policies.
 
+pub mod admission;
 mod ast;
 mod checker;
 mod cost;
@@ -42,7 +43,7 @@ mod types;
 mod unify;
 mod value;
 
-pub use env::{Env, Fields, escaped};
+pub use env::{Env, Fields, escaped, is_identifier};
 pub use error::Error;
 pub use eval::Variables;
 pub use functions::authz;

@@ -53,6 +53,11 @@ impl Type {
         Self::Opaque(SmolStr::new_static(OPTIONAL), Arc::new([value]))
     }
 
+    /// The object type of this name.
+    pub fn named(name: &'static str) -> Self {
+        Self::Object(SmolStr::new_static(name))
+    }
+
     /// The type of a type.
     pub(crate) fn of(self) -> Self {
         Self::Type(Some(Arc::new(self)))

@@ -2,8 +2,9 @@
 //! what they may cost.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
+use flyball_cel::admission::{self, VARIABLES};
 use flyball_cel::authz::{Authorize, Decision, Question, ResourceCheck, Subject};
 use flyball_cel::{
     Checker, Env, Error, Fields, Opaque, PER_CALL_LIMIT, Program, Refusal, Type, Value as Cel, Variables,
@@ -17,8 +18,6 @@ use crate::authz;
 use crate::registry::User;
 use crate::server::Inner;
 
-/// The type whose fields are the variables that a policy declares.
-const VARIABLES: &str = "kubernetes.variables";
 const REQUEST_RESOURCE: &str = "authorizer.requestResource";
 pub(crate) const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
@@ -42,8 +41,8 @@ impl Wanted {
             Self::Bool => vec![Type::Bool],
             Self::Text => vec![Type::String],
             Self::TextOrNull => vec![Type::String, Type::Null],
-            Self::JsonPatch => vec![Type::list(named("JSONPatch"))],
-            Self::ApplyConfiguration => vec![named("Object")],
+            Self::JsonPatch => vec![Type::list(Type::named("JSONPatch"))],
+            Self::ApplyConfiguration => vec![Type::named("Object")],
             Self::Anything => vec![],
         }
     }
@@ -92,7 +91,10 @@ impl Compiler {
     /// Compiles a variable, which later expressions may refer to. One that does not compile may be anything.
     pub(crate) fn declare(&mut self, name: &str, text: &str) -> &Expression {
         let expression = self.compile(text, Wanted::Anything, true);
-        let of = expression.program.as_ref().map_or(Type::Dyn, |program| kept(program.result_type()));
+        let of = expression
+            .program
+            .as_ref()
+            .map_or(Type::Dyn, |program| admission::variable_type(program.result_type()));
         self.fields.get_or_insert_default().insert(name.into(), of);
         self.variables.retain(|(known, _)| known != name);
         self.variables.push((name.into(), expression));
@@ -109,21 +111,19 @@ impl Compiler {
 
     fn environment(&self, has_authorizer: bool) -> Env {
         let mut env = Env::default();
-        env.objects(Arc::clone(&REQUEST));
+        admission::declare(&mut env);
         env.variable("object", Type::Dyn);
         env.variable("oldObject", Type::Dyn);
-        env.variable("request", named("kubernetes.AdmissionRequest"));
-        env.variable("namespaceObject", named("kubernetes.Namespace"));
         if self.has_params {
             env.variable("params", Type::Dyn);
         }
         if has_authorizer {
-            env.variable("authorizer", named("kubernetes.authorization.Authorizer"));
-            env.variable(REQUEST_RESOURCE, named("kubernetes.authorization.ResourceCheck"));
+            env.variable("authorizer", Type::named("kubernetes.authorization.Authorizer"));
+            env.variable(REQUEST_RESOURCE, Type::named("kubernetes.authorization.ResourceCheck"));
         }
         if let Some(fields) = &self.fields {
             env.objects(Arc::new([(VARIABLES.into(), fields.clone())].into_iter().collect()));
-            env.variable("variables", named(VARIABLES));
+            env.variable("variables", Type::named(VARIABLES));
         }
         env
     }
@@ -158,20 +158,6 @@ fn spelled(of: &Type) -> String {
         Type::Map(key, value) => format!("map({}, {})", spelled(key), spelled(value)),
         other => other.to_string(),
     }
-}
-
-/// What is kept of the type of a variable: scalars, and lists and maps of what is kept.
-fn kept(of: &Type) -> Type {
-    match of {
-        Type::List(element) => Type::list(kept(element)),
-        Type::Map(key, value) => Type::map(kept(key), kept(value)),
-        Type::Object(_) | Type::Opaque(..) | Type::Type(_) => Type::Dyn,
-        scalar => scalar.clone(),
-    }
-}
-
-fn named(name: &'static str) -> Type {
-    Type::Object(SmolStr::new_static(name))
 }
 
 /// What expressions are evaluated with.
@@ -322,54 +308,3 @@ impl Authorize for Asker<'_> {
         Decision { is_allowed, ..Decision::default() }
     }
 }
-
-/// The request and the namespace, whose types no schema describes.
-static REQUEST: LazyLock<Arc<BTreeMap<SmolStr, Fields>>> = LazyLock::new(|| {
-    let texts = || Type::list(Type::String);
-    let by_text = |value: Type| Type::map(Type::String, value);
-    let object = |name: &'static str, fields: Vec<(&'static str, Type)>| {
-        let fields = fields.into_iter().map(|(name, of)| (SmolStr::new_static(name), of)).collect();
-        (SmolStr::new_static(name), fields)
-    };
-    #[rustfmt::skip]
-    let objects = [
-        object("kubernetes.GroupVersionKind", vec![
-            ("group", Type::String), ("version", Type::String), ("kind", Type::String),
-        ]),
-        object("kubernetes.GroupVersionResource", vec![
-            ("group", Type::String), ("version", Type::String), ("resource", Type::String),
-        ]),
-        object("kubernetes.UserInfo", vec![
-            ("username", Type::String), ("uid", Type::String), ("groups", texts()), ("extra", by_text(texts())),
-        ]),
-        object("kubernetes.AdmissionRequest", vec![
-            ("kind", named("kubernetes.GroupVersionKind")), ("resource", named("kubernetes.GroupVersionResource")),
-            ("subResource", Type::String),
-            ("requestKind", named("kubernetes.GroupVersionKind")),
-            ("requestResource", named("kubernetes.GroupVersionResource")),
-            ("requestSubResource", Type::String),
-            ("name", Type::String), ("namespace", Type::String), ("operation", Type::String),
-            ("userInfo", named("kubernetes.UserInfo")), ("dryRun", Type::Bool), ("options", Type::Dyn),
-        ]),
-        object("kubernetes.NamespaceSpec", vec![("finalizers", texts())]),
-        object("kubernetes.NamespaceCondition", vec![
-            ("status", Type::String), ("type", Type::String), ("lastTransitionTime", Type::Timestamp),
-            ("message", Type::String), ("reason", Type::String),
-        ]),
-        object("kubernetes.NamespaceStatus", vec![
-            ("conditions", Type::list(named("kubernetes.NamespaceCondition"))), ("phase", Type::String),
-        ]),
-        object("kubernetes.NamespaceMetadata", vec![
-            ("name", Type::String), ("generateName", Type::String), ("namespace", Type::String),
-            ("labels", by_text(Type::String)), ("annotations", by_text(Type::String)), ("UID", Type::String),
-            ("creationTimestamp", Type::Timestamp), ("deletionGracePeriodSeconds", Type::Int),
-            ("deletionTimestamp", Type::Timestamp), ("generation", Type::Int), ("resourceVersion", Type::String),
-            ("finalizers", texts()),
-        ]),
-        object("kubernetes.Namespace", vec![
-            ("metadata", named("kubernetes.NamespaceMetadata")), ("spec", named("kubernetes.NamespaceSpec")),
-            ("status", named("kubernetes.NamespaceStatus")),
-        ]),
-    ];
-    Arc::new(objects.into_iter().collect())
-});

@@ -5,25 +5,18 @@ use std::sync::Arc;
 use flyball_cel::{List, RUNTIME_BUDGET, Value as Cel};
 use serde_json::{Value, json};
 
+use super::Dynamic;
 use super::attributes::Objects;
-use super::expressions::{Activation, Compiler, Expression, Inputs, Wanted};
-use super::matching::Constraints;
-use super::policy::{Binding, Conditions, OnFailure};
-use super::{Dynamic, params};
+use super::expressions::{Activation, Expression, Inputs, Wanted};
+use super::policy::{Binding, Common, OnFailure, misconfigured};
 use crate::error::ApiError;
 use crate::resource::Resource;
 
 /// A policy and the bindings that put it into effect.
 pub(super) struct Policy {
-    name: String,
-    constraints: Constraints,
-    param_kind: Option<Value>,
-    on_failure: OnFailure,
-    compiler: Compiler,
-    conditions: Conditions,
+    common: Common,
     mutations: Vec<Mutation>,
     sees_later_changes: bool,
-    bindings: Vec<Binding>,
 }
 
 enum Mutation {
@@ -34,8 +27,8 @@ enum Mutation {
 impl Policy {
     pub(super) fn read(policy: &Value, bindings: Vec<Binding>) -> Self {
         let spec = &policy["spec"];
-        let compiler = Compiler::of_policy(spec);
-        let on_failure = OnFailure::read(spec);
+        let common = Common::read(policy, bindings);
+        let compiler = &common.compiler;
         let mutations = spec["mutations"].as_array().into_iter().flatten().map(|mutation| {
             let text = |field: &str| mutation[field]["expression"].as_str().unwrap_or_default();
             if mutation["patchType"] == "JSONPatch" {
@@ -45,26 +38,17 @@ impl Policy {
                 Mutation::Apply(compiler.compile(text("applyConfiguration"), wanted, true))
             }
         });
-        Self {
-            name: crate::meta::text(policy, "name").to_owned(),
-            constraints: Constraints::read(&spec["matchConstraints"]),
-            param_kind: spec.get("paramKind").cloned(),
-            on_failure,
-            conditions: Conditions::read(&spec["matchConditions"], &compiler, on_failure),
-            mutations: mutations.collect(),
-            sees_later_changes: spec["reinvocationPolicy"] == "IfNeeded",
-            compiler,
-            bindings,
-        }
+        let mutations = mutations.collect();
+        Self { common, mutations, sees_later_changes: spec["reinvocationPolicy"] == "IfNeeded" }
     }
 
     fn failed(&self, binding: Option<&Binding>, why: &str) -> Failure {
-        let name = &self.name;
+        let name = &self.common.name;
         let message = match binding {
             Some(binding) => format!("policy '{name}' with binding '{}' denied request: {why}", binding.name),
             None => format!("policy {name:?} denied request: {why}"),
         };
-        Failure { message, reason: None, on_failure: self.on_failure }
+        Failure { message, reason: None, on_failure: self.common.on_failure }
     }
 }
 
@@ -87,7 +71,7 @@ impl Invocation<'_> {
     fn id(&self) -> String {
         let params = self.params.as_ref().map_or(&Value::Null, |params| &params["metadata"]);
         let (name, namespace) = (&params["name"], &params["namespace"]);
-        format!("{}/{}/{namespace}/{name}", self.policy.name, self.binding.name)
+        format!("{}/{}/{namespace}/{name}", self.policy.common.name, self.binding.name)
     }
 }
 
@@ -135,39 +119,17 @@ fn invocations_of<'p>(
     invocations: &mut Vec<Invocation<'p>>,
     failures: &mut Vec<Failure>,
 ) {
-    let misconfigured = |binding: Option<&Binding>, why: &str| {
-        let what = if binding.is_some() { "binding" } else { "policy" };
-        policy.failed(binding, &format!("failed to configure {what}: {why}"))
-    };
-    let matched = match policy.constraints.matched(dynamic.server, &dynamic.attributes, objects) {
+    let failed = |binding: Option<&Binding>, why: &str| policy.failed(binding, &misconfigured(binding, why));
+    let matched = match policy.common.matched(dynamic, objects) {
         Ok(Some(matched)) => matched,
         Ok(None) => return,
-        Err(error) => return failures.push(misconfigured(None, &error.message)),
+        Err(why) => return failures.push(failed(None, &why)),
     };
-    if let Some(kind) = &policy.param_kind
-        && let Err(why) = params::resource(dynamic.server, kind)
-    {
-        return failures.push(misconfigured(None, &why));
-    }
-    for binding in &policy.bindings {
-        match binding.matches(dynamic, objects) {
-            Ok(true) => {}
-            Ok(false) => continue,
-            Err(why) => {
-                failures.push(misconfigured(Some(binding), &why));
-                continue;
-            }
-        }
-        let reference = binding.spec.get("paramRef");
-        let namespace = &dynamic.attributes.namespace;
-        match params::collect(dynamic.server, policy.param_kind.as_ref(), reference, namespace) {
-            Ok(params) => invocations.extend(params.into_iter().map(|params| Invocation {
-                policy,
-                binding,
-                matched: Arc::clone(&matched),
-                params,
-            })),
-            Err(why) => failures.push(misconfigured(Some(binding), &why)),
+    for binding in &policy.common.bindings {
+        let invocation = |params| Invocation { policy, binding, matched: Arc::clone(&matched), params };
+        match policy.common.params(dynamic, objects, binding) {
+            Ok(params) => invocations.extend(params.into_iter().flatten().map(invocation)),
+            Err(why) => failures.push(failed(Some(binding), &why)),
         }
     }
 }
@@ -186,9 +148,7 @@ async fn invoke(
     let namespace = dynamic.namespace()?;
     {
         let stage = Stage::new(invocation, dynamic, object, old, namespace.as_ref()).await?;
-        match stage.with_inputs(dynamic, |inputs| {
-            policy.conditions.hold(&policy.compiler, &Inputs { namespace: None, ..*inputs })
-        }) {
+        match stage.with_inputs(dynamic, |inputs| policy.common.conditions_hold(inputs)) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(why) => {
@@ -266,7 +226,7 @@ impl<'a> Stage<'a> {
         if let Err(why) = &expression.program {
             return Err(why.clone());
         }
-        let variables = &self.invocation.policy.compiler.variables;
+        let variables = &self.invocation.policy.common.compiler.variables;
         let activation = Activation::new(variables, inputs);
         let made = activation.evaluate(expression, &mut { RUNTIME_BUDGET })??;
         match (mutation, made) {

@@ -1,5 +1,7 @@
 //! What policies have in common: the bindings, the match conditions, and which of them concern a request.
 
+use std::sync::Arc;
+
 use flyball_cel::Value as Cel;
 use serde_json::Value;
 
@@ -9,6 +11,7 @@ use super::expressions::{Activation, Asker, Compiler, Expression, Inputs, Wanted
 use super::matching::Constraints;
 use super::params;
 use crate::error::{ApiError, Named};
+use crate::resource::Resource;
 
 /// What all match conditions of one policy or webhook may cost; upstream's number.
 const BUDGET: u64 = 2_500_000;
@@ -45,11 +48,83 @@ impl Binding {
         self.spec["policyName"].as_str().unwrap_or_default()
     }
 
-    pub(super) fn matches(&self, dynamic: &Dynamic<'_>, objects: &Objects<'_>) -> Result<bool, String> {
+    fn matches(&self, dynamic: &Dynamic<'_>, objects: &Objects<'_>) -> Result<bool, String> {
         let Some(resources) = &self.resources else { return Ok(true) };
         let matched = resources.matched(dynamic.server, &dynamic.attributes, objects);
         matched.map(|matched| matched.is_some()).map_err(|error| error.message)
     }
+}
+
+/// What validating and mutating policies have in common: everything but what they do.
+pub(super) struct Common {
+    pub(super) name: String,
+    constraints: Constraints,
+    param_kind: Option<Value>,
+    pub(super) on_failure: OnFailure,
+    /// Has the variables of the policy.
+    pub(super) compiler: Compiler,
+    conditions: Conditions,
+    /// What puts the policy into effect.
+    pub(super) bindings: Vec<Binding>,
+}
+
+impl Common {
+    pub(super) fn read(policy: &Value, bindings: Vec<Binding>) -> Self {
+        let spec = &policy["spec"];
+        let compiler = Compiler::of_policy(spec);
+        let on_failure = OnFailure::read(spec);
+        Self {
+            name: crate::meta::text(policy, "name").to_owned(),
+            constraints: Constraints::read(&spec["matchConstraints"]),
+            param_kind: spec.get("paramKind").cloned(),
+            on_failure,
+            conditions: Conditions::read(&spec["matchConditions"], &compiler, on_failure),
+            compiler,
+            bindings,
+        }
+    }
+
+    /// The resource in whose version the policy sees the objects; `None` if it does not concern the request.
+    pub(super) fn matched(
+        &self,
+        dynamic: &Dynamic<'_>,
+        objects: &Objects<'_>,
+    ) -> Result<Option<Arc<Resource>>, String> {
+        let matched = self.constraints.matched(dynamic.server, &dynamic.attributes, objects);
+        let Some(matched) = matched.map_err(|error| error.message)? else { return Ok(None) };
+        if let Some(kind) = &self.param_kind {
+            params::resource(dynamic.server, kind)?;
+        }
+        Ok(Some(matched))
+    }
+
+    /// The parameters with which the policy is evaluated, once with each, under a binding; `None` if the binding does not concern
+    /// the request.
+    pub(super) fn params(
+        &self,
+        dynamic: &Dynamic<'_>,
+        objects: &Objects<'_>,
+        binding: &Binding,
+    ) -> Result<Option<Vec<Option<Value>>>, String> {
+        if !binding.matches(dynamic, objects)? {
+            return Ok(None);
+        }
+        let reference = binding.spec.get("paramRef");
+        let namespace = &dynamic.attributes.namespace;
+        params::collect(dynamic.server, self.param_kind.as_ref(), reference, namespace).map(Some)
+    }
+
+    /// Whether the match conditions hold.
+    pub(super) fn conditions_hold<'a>(&'a self, inputs: &Inputs<'a>) -> Result<bool, String> {
+        // Upstream: matchconditions/matcher.go, Match: conditions see no namespace.
+        self.conditions.hold(&self.compiler, &Inputs { namespace: None, ..*inputs })
+    }
+}
+
+/// The message about a mistake in a policy or in a binding of it.
+pub(super) fn misconfigured(binding: Option<&Binding>, why: &str) -> String {
+    let what = if binding.is_some() { "binding" } else { "policy" };
+    format!("failed to configure {what}: {why}")
 }
 
 /// Conditions in CEL: all must hold, or the policy or webhook is skipped.

@@ -7,10 +7,8 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 
 use super::attributes::Objects;
-use super::expressions::{Activation, Compiler, Expression, Inputs, Wanted};
-use super::matching::Constraints;
-use super::params;
-use super::policy::{Binding, Conditions, OnFailure};
+use super::expressions::{Activation, Expression, Inputs, Wanted};
+use super::policy::{Binding, Common, OnFailure, misconfigured};
 use super::{Dynamic, Shown};
 use crate::error::ApiError;
 use crate::resource::Resource;
@@ -23,15 +21,9 @@ const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
 
 /// A policy and the bindings that put it into effect.
 pub(super) struct Policy {
-    name: String,
-    constraints: Constraints,
-    param_kind: Option<Value>,
-    on_failure: OnFailure,
-    compiler: Compiler,
-    conditions: Conditions,
+    common: Common,
     validations: Vec<Validation>,
     annotations: Vec<(String, Expression)>,
-    bindings: Vec<Binding>,
 }
 
 struct Validation {
@@ -44,8 +36,8 @@ struct Validation {
 impl Policy {
     pub(super) fn read(policy: &Value, bindings: Vec<Binding>) -> Self {
         let spec = &policy["spec"];
-        let compiler = Compiler::of_policy(spec);
-        let on_failure = OnFailure::read(spec);
+        let common = Common::read(policy, bindings);
+        let compiler = &common.compiler;
         let list = |field: &str| spec[field].as_array().into_iter().flatten();
         let text = |of: &Value, field: &str| of[field].as_str().unwrap_or_default().to_owned();
         let validations = list("validations").map(|validation| Validation {
@@ -60,17 +52,8 @@ impl Policy {
             let value = compiler.compile(&text(annotation, "valueExpression"), Wanted::TextOrNull, true);
             (text(annotation, "key"), value)
         });
-        Self {
-            name: crate::meta::text(policy, "name").to_owned(),
-            constraints: Constraints::read(&spec["matchConstraints"]),
-            param_kind: spec.get("paramKind").cloned(),
-            on_failure,
-            conditions: Conditions::read(&spec["matchConditions"], &compiler, on_failure),
-            validations: validations.collect(),
-            annotations: annotations.collect(),
-            compiler,
-            bindings,
-        }
+        let (validations, annotations) = (validations.collect(), annotations.collect());
+        Self { common, validations, annotations }
     }
 }
 
@@ -117,24 +100,19 @@ pub(super) async fn judge(dynamic: &Dynamic<'_>, objects: &Objects<'_>) -> Resul
 
 impl Policy {
     async fn judge(&self, dynamic: &Dynamic<'_>, objects: &Objects<'_>) -> Result<Option<Denied>, ApiError> {
-        let matched = match self.constraints.matched(dynamic.server, &dynamic.attributes, objects) {
+        let matched = match self.common.matched(dynamic, objects) {
             Ok(Some(matched)) => matched,
             Ok(None) => return Ok(None),
-            Err(error) => return Ok(self.misconfigured(None, &error.message)),
+            Err(why) => return Ok(self.misconfigured(None, &why)),
         };
-        if let Some(kind) = &self.param_kind
-            && let Err(why) = params::resource(dynamic.server, kind)
-        {
-            return Ok(self.misconfigured(None, &why));
-        }
         let mut denied = None;
         let mut annotations: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for binding in &self.bindings {
+        for binding in &self.common.bindings {
             let found = self.judge_bound(dynamic, objects, &matched, binding, &mut annotations).await?;
             denied = denied.or(found);
         }
         for (key, values) in annotations {
-            dynamic.notes.annotate(format!("{}/{key}", self.name), values.join(", "));
+            dynamic.notes.annotate(format!("{}/{key}", self.common.name), values.join(", "));
         }
         Ok(denied)
     }
@@ -147,17 +125,9 @@ impl Policy {
         binding: &Binding,
         annotations: &mut BTreeMap<String, Vec<String>>,
     ) -> Result<Option<Denied>, ApiError> {
-        match binding.matches(dynamic, objects) {
-            Ok(true) => {}
-            Ok(false) => return Ok(None),
-            Err(why) => return Ok(self.misconfigured(Some(binding), &why)),
-        }
-        let attributes = &dynamic.attributes;
-        let reference = binding.spec.get("paramRef");
-        let params =
-            params::collect(dynamic.server, self.param_kind.as_ref(), reference, &attributes.namespace);
-        let params = match params {
-            Ok(params) => params,
+        let params = match self.common.params(dynamic, objects, binding) {
+            Ok(Some(params)) => params,
+            Ok(None) => return Ok(None),
             Err(why) => return Ok(self.misconfigured(Some(binding), &why)),
         };
         let mut denied = None;
@@ -200,14 +170,14 @@ impl Policy {
                 "Deny" => denied = Some(self.denied(Some(binding), &message, reason.clone())),
                 "Warn" => dynamic.notes.warn([format!(
                     "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
-                    self.name, binding.name
+                    self.common.name, binding.name
                 )]),
                 "Audit" => {
                     // The fields in the order in which upstream writes them.
                     let value = format!(
                         "[{{\"message\":{},\"policy\":{},\"binding\":{},\"expressionIndex\":{index},\"validationActions\":{actions}}}]",
                         json!(message),
-                        json!(self.name),
+                        json!(self.common.name),
                         json!(binding.name),
                     );
                     dynamic.notes.annotate(FAILURE, value);
@@ -221,19 +191,19 @@ impl Policy {
     fn denied(&self, binding: Option<&Binding>, message: &str, reason: Option<String>) -> Denied {
         let with = binding.map_or(String::new(), |binding| format!(" with binding '{}'", binding.name));
         Denied {
-            message: format!("ValidatingAdmissionPolicy '{}'{with} denied request: {message}", self.name),
+            message: format!(
+                "ValidatingAdmissionPolicy '{}'{with} denied request: {message}",
+                self.common.name
+            ),
             reason,
         }
     }
 
     /// What a mistake in the policy or the binding means for the request.
     fn misconfigured(&self, binding: Option<&Binding>, why: &str) -> Option<Denied> {
-        let what = if binding.is_some() { "binding" } else { "policy" };
-        match self.on_failure {
+        match self.common.on_failure {
             OnFailure::Ignore => None,
-            OnFailure::Fail => {
-                Some(self.denied(binding, &format!("failed to configure {what}: {why}"), None))
-            }
+            OnFailure::Fail => Some(self.denied(binding, &misconfigured(binding, why), None)),
         }
     }
 
@@ -256,9 +226,7 @@ impl Policy {
             namespace,
             authorizer: Some(&asker),
         };
-        // Upstream: matchconditions/matcher.go, Match: conditions see no namespace.
-        let conditions = self.conditions.hold(&self.compiler, &Inputs { namespace: None, ..inputs });
-        match conditions {
+        match self.common.conditions_hold(&inputs) {
             Ok(true) => self.validate(&inputs),
             Ok(false) => Verdict::default(),
             Err(why) => self.failed(why),
@@ -270,7 +238,7 @@ impl Policy {
     }
 
     fn on_error(&self, message: String) -> Decision {
-        match self.on_failure {
+        match self.common.on_failure {
             OnFailure::Fail => Decision::Deny { message, reason: None },
             OnFailure::Ignore => Decision::Admit,
         }
@@ -278,7 +246,7 @@ impl Policy {
 
     fn validate<'a>(&'a self, inputs: &Inputs<'a>) -> Verdict {
         let mut budget = RUNTIME_BUDGET;
-        let activation = Activation::new(&self.compiler.variables, inputs);
+        let activation = Activation::new(&self.common.compiler.variables, inputs);
         let mut results = Vec::with_capacity(self.validations.len());
         for validation in &self.validations {
             match activation.evaluate(&validation.expression, &mut budget) {
@@ -305,7 +273,7 @@ impl Policy {
     /// The messages that expressions make, whether they are needed or not. They are computed without the authorizer.
     fn messages<'a>(&'a self, inputs: &Inputs<'a>, budget: u64) -> Result<Vec<Option<String>>, String> {
         let mut budget = budget;
-        let activation = Activation::new(&self.compiler.variables, inputs);
+        let activation = Activation::new(&self.common.compiler.variables, inputs);
         let mut messages = Vec::with_capacity(self.validations.len());
         for validation in &self.validations {
             let made = match &validation.message_expression {
@@ -324,7 +292,7 @@ impl Policy {
         let mut budget = RUNTIME_BUDGET;
         // Upstream: validator.go, Validate: annotations are computed without the authorizer, although it is declared.
         let inputs = Inputs { authorizer: None, ..*inputs };
-        let activation = Activation::new(&self.compiler.variables, &inputs);
+        let activation = Activation::new(&self.common.compiler.variables, &inputs);
         for (key, expression) in &self.annotations {
             match activation.evaluate(expression, &mut budget) {
                 Err(why) => return self.failed(why),
@@ -336,7 +304,9 @@ impl Policy {
                     }
                 }
                 Ok(Ok(_)) => {}
-                Ok(Err(why)) if self.on_failure == OnFailure::Fail => verdict.failed_annotations.push(why),
+                Ok(Err(why)) if self.common.on_failure == OnFailure::Fail => {
+                    verdict.failed_annotations.push(why)
+                }
                 Ok(Err(_)) => {}
             }
         }

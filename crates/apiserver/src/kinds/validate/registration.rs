@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use flyball_cel::is_identifier;
 use serde_json::Value;
 
 use super::{At, Faults, names, rules, selector};
@@ -214,36 +215,6 @@ fn variables(faults: &mut Faults, spec: &At<'_>, compiler: &mut Compiler) {
             uncompiled(faults, variable.path("expression"), compiler.declare(name, text), text);
         }
     }
-}
-
-fn is_identifier(name: &str) -> bool {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    let mut letters = name.chars();
-    letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
-        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
-        && !RESERVED.contains(&name)
 }
 
 fn validation_faults(faults: &mut Faults, validation: &At<'_>, compiler: &Compiler) {
