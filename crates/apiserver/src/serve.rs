@@ -37,7 +37,7 @@ pub fn tls(serving: &Pair, client_ca: Option<&str>) -> Result<TlsAcceptor, TlsEr
     let certs: Vec<CertificateDer<'static>> =
         CertificateDer::pem_slice_iter(serving.cert.as_bytes()).collect::<Result<_, _>>().map_err(pem)?;
     let key = PrivateKeyDer::from_pem_slice(serving.key.as_bytes()).map_err(pem)?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(flyball_tls::provider());
     let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Config)?;

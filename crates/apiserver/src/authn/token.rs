@@ -32,46 +32,61 @@ enum Signer {
     Ecdsa(EcdsaKeyPair),
 }
 
+impl Signer {
+    fn generate(random: &SystemRandom) -> Result<Self, KeyError> {
+        let key = EcdsaKeyPair::generate_pkcs8(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, random)
+            .map_err(|_| KeyError::Unusable("the system gave no randomness".to_owned()))?;
+        Self::ecdsa(key.as_ref(), random)
+    }
+
+    fn read(pem: &str, random: &SystemRandom) -> Result<Self, KeyError> {
+        let key = PrivateKeyDer::from_pem_slice(pem.as_bytes())
+            .map_err(|error| KeyError::Pem(error.to_string()))?;
+        match key {
+            PrivateKeyDer::Pkcs1(der) => {
+                RsaKeyPair::from_der(der.secret_pkcs1_der()).map(Self::Rsa).map_err(unusable)
+            }
+            PrivateKeyDer::Pkcs8(der) => match RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()) {
+                Ok(pair) => Ok(Self::Rsa(pair)),
+                Err(_) => Self::ecdsa(der.secret_pkcs8_der(), random),
+            },
+            _ => Err(KeyError::Unusable("this encoding is not supported".to_owned())),
+        }
+    }
+
+    fn ecdsa(pkcs8: &[u8], random: &SystemRandom) -> Result<Self, KeyError> {
+        let algorithm = &signature::ECDSA_P256_SHA256_FIXED_SIGNING;
+        EcdsaKeyPair::from_pkcs8(algorithm, pkcs8, random).map(Self::Ecdsa).map_err(unusable)
+    }
+}
+
+fn unusable(error: ring::error::KeyRejected) -> KeyError {
+    KeyError::Unusable(error.to_string())
+}
+
+/// The key that signs and verifies tokens.
 pub struct Keys {
     signer: Signer,
     random: SystemRandom,
+    /// The `kid` in the header of tokens: a hash of the public key.
     id: String,
     /// Claims of tokens whose signature was verified: verification takes longer than most requests.
     opened: Mutex<HashMap<String, Value>>,
 }
 
-/// Maximum number of those tokens.
+/// Once this many claims are kept, all are dropped.
 const OPENED: usize = 1000;
+
+/// How far, in seconds, the clock of whoever issued a token may be ahead of ours.
+const LEEWAY: i64 = 10;
 
 impl Keys {
     /// Reads a PEM key, or generates one.
     pub fn new(pem: Option<&str>) -> Result<Self, KeyError> {
         let random = SystemRandom::new();
-        let algorithm = &signature::ECDSA_P256_SHA256_FIXED_SIGNING;
-        let unusable = |error: ring::error::KeyRejected| KeyError::Unusable(error.to_string());
         let signer = match pem {
-            None => {
-                let made = EcdsaKeyPair::generate_pkcs8(algorithm, &random)
-                    .map_err(|_| KeyError::Unusable("the system gave no randomness".to_owned()))?;
-                Signer::Ecdsa(EcdsaKeyPair::from_pkcs8(algorithm, made.as_ref(), &random).map_err(unusable)?)
-            }
-            Some(pem) => {
-                let key = PrivateKeyDer::from_pem_slice(pem.as_bytes())
-                    .map_err(|e| KeyError::Pem(e.to_string()))?;
-                match key {
-                    PrivateKeyDer::Pkcs1(der) => {
-                        Signer::Rsa(RsaKeyPair::from_der(der.secret_pkcs1_der()).map_err(unusable)?)
-                    }
-                    PrivateKeyDer::Pkcs8(der) => match RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()) {
-                        Ok(pair) => Signer::Rsa(pair),
-                        Err(_) => Signer::Ecdsa(
-                            EcdsaKeyPair::from_pkcs8(algorithm, der.secret_pkcs8_der(), &random)
-                                .map_err(unusable)?,
-                        ),
-                    },
-                    _ => return Err(KeyError::Unusable("this encoding is not supported".to_owned())),
-                }
-            }
+            Some(pem) => Signer::read(pem, &random)?,
+            None => Signer::generate(&random)?,
         };
         let mut keys = Self { signer, random, id: String::new(), opened: Mutex::default() };
         let digest = ring::digest::digest(&ring::digest::SHA256, keys.public());
@@ -208,16 +223,16 @@ pub(super) fn verify(server: &Inner, keys: &Keys, token: &str, audiences: &[&str
     }
     let now = server.now().as_second();
     if claims["exp"].as_i64().is_none_or(|end| end <= now)
-        || claims["nbf"].as_i64().is_some_and(|start| start > now + 10)
+        || claims["nbf"].as_i64().is_some_and(|start| start > now + LEEWAY)
     {
         return None;
     }
     let meant_for = |aud: &Value| aud.as_str().is_some_and(|aud| audiences.contains(&aud));
-    let for_us = match &claims["aud"] {
+    let is_for_audience = match &claims["aud"] {
         Value::Array(list) => list.iter().any(meant_for),
         one => meant_for(one),
     };
-    if !for_us || claims["iss"] != server.options.issuer.as_str() {
+    if !is_for_audience || claims["iss"] != server.options.issuer.as_str() {
         return None;
     }
     let kubernetes = &claims["kubernetes.io"];
@@ -230,9 +245,9 @@ pub(super) fn verify(server: &Inner, keys: &Keys, token: &str, audiences: &[&str
     {
         let Some(name) = kubernetes[what]["name"].as_str() else { continue };
         let uid = kubernetes[what]["uid"].as_str().unwrap_or_default();
-        // The node in the token of a pod is not checked.
-        let informative = what == "node" && kubernetes["pod"].is_object();
-        if !informative && !exists(server, plural, home, name, uid) {
+        // The node of a bound pod is only information: the token is valid as long as the pod exists.
+        let is_information = what == "node" && kubernetes["pod"].is_object();
+        if !is_information && !exists(server, plural, home, name, uid) {
             return None;
         }
         extra.insert(format!("authentication.kubernetes.io/{what}-name"), vec![name.to_owned()]);

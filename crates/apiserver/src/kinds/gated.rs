@@ -36,22 +36,33 @@ fn all() -> Vec<Gated> {
     ]
 }
 
+fn version(kind: &Builtin) -> String {
+    format!("{}/{}", kind.info.group, kind.info.version)
+}
+
+/// The gates that change what this server serves.
+pub fn known_gates() -> BTreeSet<String> {
+    all().iter().map(|(gate, _)| (*gate).to_owned()).chain(OTHERS.map(str::to_owned)).collect()
+}
+
+/// The versions that are not served by default.
+pub fn known_versions() -> BTreeSet<String> {
+    all().iter().map(|(_, kind)| version(kind)).collect()
+}
+
 /// The kinds that are served with these gates and these versions (as in `resource.k8s.io/v1beta2`) enabled; an error for an
 /// unknown gate or version.
 pub fn gated(gates: &BTreeSet<String>, versions: &BTreeSet<String>) -> Result<Vec<Builtin>, String> {
-    let all = all();
-    let version = |kind: &Builtin| format!("{}/{}", kind.info.group, kind.info.version);
-    let known: BTreeSet<String> =
-        all.iter().map(|(gate, _)| (*gate).to_owned()).chain(OTHERS.map(str::to_owned)).collect();
-    let switches: BTreeSet<String> = all.iter().map(|(_, kind)| version(kind)).collect();
-    for (what, wanted, known) in [("gate", gates, known), ("version of an API", versions, switches)] {
+    for (what, wanted, known) in
+        [("gate", gates, known_gates()), ("version of an API", versions, known_versions())]
+    {
         if let Some(unknown) = wanted.difference(&known).next() {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             return Err(format!("no {what} is called {unknown:?}; known are {}", known.join(", ")));
         }
     }
     let is_served = |(gate, kind): &Gated| gates.contains(*gate) && versions.contains(&version(kind));
-    Ok(all.into_iter().filter(is_served).map(|(_, kind)| kind).collect())
+    Ok(all().into_iter().filter(is_served).map(|(_, kind)| kind).collect())
 }
 
 /// `certificates.k8s.io/v1beta1` ClusterTrustBundle.

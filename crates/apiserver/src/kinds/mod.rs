@@ -36,7 +36,7 @@ use crate::registry::Strategy;
 pub use bootstrap::bootstrap;
 pub use catalog::catalog;
 pub use defaults::apply as default;
-pub use gated::gated;
+pub use gated::{gated, known_gates, known_versions};
 pub(crate) use json::Json;
 pub(crate) use quantity::Quantity;
 pub use shape::shape;

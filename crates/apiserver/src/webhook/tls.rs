@@ -1,6 +1,6 @@
 //! TLS towards webhooks: the authorities of their configuration, or those that the system trusts.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -12,16 +12,30 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use x509_parser::prelude::GeneralName;
 
-/// Makes a connection secure; the server must be `name`. Says why that is not possible.
-pub(super) async fn handshake(
-    stream: TcpStream,
-    name: &str,
-    authorities: &[u8],
-) -> Result<TlsStream<TcpStream>, String> {
-    let config = config(authorities)?;
-    let server = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
-    let secure = TlsConnector::from(Arc::new(config)).connect(server, stream).await;
-    secure.map_err(|error| explained(&error, name))
+/// How to connect to one webhook securely. The authorities are parsed at the first connection, and once.
+#[derive(Debug)]
+pub(super) struct Tls {
+    /// PEM certificates; empty for those that the system trusts.
+    authorities: Vec<u8>,
+    config: OnceLock<Result<Arc<ClientConfig>, String>>,
+}
+
+impl Tls {
+    pub(super) fn new(authorities: Vec<u8>) -> Self {
+        Self { authorities, config: OnceLock::new() }
+    }
+
+    /// Makes a connection secure; the server must be `name`. The error is the one that Go reports.
+    pub(super) async fn handshake(
+        &self,
+        stream: TcpStream,
+        name: &str,
+    ) -> Result<TlsStream<TcpStream>, String> {
+        let config = self.config.get_or_init(|| config(&self.authorities).map(Arc::new)).clone()?;
+        let server = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
+        let secure = TlsConnector::from(config).connect(server, stream).await;
+        secure.map_err(|error| explained(&error, name))
+    }
 }
 
 fn config(authorities: &[u8]) -> Result<ClientConfig, String> {
@@ -33,16 +47,14 @@ fn config(authorities: &[u8]) -> Result<ClientConfig, String> {
     if authorities.is_empty() {
         trusted = rustls_native_certs::load_native_certs().certs;
     }
+    let builder = ClientConfig::builder_with_provider(Arc::new(flyball_tls::provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(trusted.iter().cloned());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
-    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
     if roots.is_empty() {
         return Ok(builder.with_root_certificates(roots).with_no_client_auth());
     }
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-    let verifier = Verifier { inner: verifier.map_err(|error| error.to_string())?, trusted };
+    let verifier = Verifier::new(roots, trusted)?;
     Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
 }
 
@@ -78,12 +90,21 @@ fn explained(error: &std::io::Error, name: &str) -> String {
     format!("tls: failed to verify certificate: x509: {why}")
 }
 
-/// As the verifier of webpki; in addition, a certificate that is itself trusted may be that of the server, although it is
-/// an authority's. Go allows that, and such certificates are common in tests.
+/// As the verifier of webpki; in addition, a certificate that is itself trusted may be that of the server, be it an
+/// authority's or one whose authority is not known. Go allows both, and controller-runtime's envtest puts the serving
+/// certificate of a webhook into its `caBundle`.
 #[derive(Debug)]
 struct Verifier {
     inner: Arc<WebPkiServerVerifier>,
     trusted: Vec<CertificateDer<'static>>,
+}
+
+impl Verifier {
+    fn new(roots: RootCertStore, trusted: Vec<CertificateDer<'static>>) -> Result<Self, String> {
+        let provider = Arc::new(flyball_tls::provider());
+        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        Ok(Self { inner: inner.map_err(|error| error.to_string())?, trusted })
+    }
 }
 
 impl ServerCertVerifier for Verifier {
@@ -98,9 +119,9 @@ impl ServerCertVerifier for Verifier {
         let verified = self.inner.verify_server_cert(shown, others, name, ocsp, now);
         let is_trusted = || self.trusted.iter().any(|trusted| trusted.as_ref() == shown.as_ref());
         match verified {
-            Err(rustls::Error::InvalidCertificate(CertificateError::Other(_))) if is_trusted() => {
-                checked(shown, name, now).map(|()| ServerCertVerified::assertion())
-            }
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::Other(_) | CertificateError::UnknownIssuer,
+            )) if is_trusted() => checked(shown, name, now).map(|()| ServerCertVerified::assertion()),
             verified => verified,
         }
     }
@@ -157,4 +178,34 @@ fn checked(cert: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) -> R
         _ => false,
     };
     if names.iter().any(is_it) { Ok(()) } else { refuse(CertificateError::NotValidForName) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pki::Ca;
+
+    #[test]
+    fn a_serving_certificate_may_be_its_own_trust_anchor() {
+        let ca = Ca::new("somebody").unwrap();
+        let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let one = ca.server(&["127.0.0.1".to_owned()]).unwrap().cert;
+        let other = ca.server(&["127.0.0.1".to_owned()]).unwrap().cert;
+        #[rustfmt::skip]
+        let table = [
+            // caBundle       address      is trusted
+            (&ca.pair.cert,   "127.0.0.1", true),
+            (&one,            "127.0.0.1", true),
+            (&one,            "127.0.0.2", false),
+            (&other,          "127.0.0.1", false),
+        ];
+        for (bundle, address, trusted) in table {
+            let mut roots = RootCertStore::empty();
+            roots.add(der(bundle)).unwrap();
+            let verifier = Verifier::new(roots, vec![der(bundle)]).unwrap();
+            let name = ServerName::try_from(address).unwrap();
+            let verified = verifier.verify_server_cert(&der(&one), &[], &name, &[], UnixTime::now());
+            assert_eq!(verified.is_ok(), trusted, "{address}: {verified:?}");
+        }
+    }
 }
