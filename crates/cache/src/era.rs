@@ -141,6 +141,15 @@ impl Doubt {
     }
 }
 
+impl Doubt {
+    /// The sum of this and recent doubts, as far as they are not forgotten.
+    pub(crate) fn recent(&self) -> Duration {
+        let current = self.lasts();
+        let state = self.state.lock();
+        current.unwrap_or_else(|| state.earlier.saturating_sub(state.ended.elapsed() / FORGET_AFTER))
+    }
+}
+
 impl Drop for Doubt {
     fn drop(&mut self) {
         self.end();

@@ -110,6 +110,7 @@ impl<T: Object> Informer<T> {
         async move {
             let reached = || writer.store.version_reached();
             tokio::select! {
+                biased;
                 () = currency::confirm(&writer.state, &*source, since, reached) => {}
                 _ = stopped.wait_for(|stopped| *stopped) => {}
             }

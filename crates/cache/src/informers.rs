@@ -184,6 +184,11 @@ impl Informers {
         self.shared.era.now()
     }
 
+    /// Completes when the server has been seen to go back since `era`.
+    pub async fn restored_since(&self, era: u64) {
+        self.shared.era.ended(era).await;
+    }
+
     /// Calls `handler`, which must be fast, each time before an informer lists or opens a watch. Writes that were answered
     /// before and that no cache has shown may have been undone by a restore of etcd. If the server has since written as
     /// many versions as it lost, no cache detects that.

@@ -37,6 +37,10 @@ pub trait Progress: Send + Sync {
     /// How often the server has gone back to an earlier version, as after a restore of etcd.
     fn era(&self) -> u64;
 
+    /// Reports the version in the response to a write. If the server later has a lower one, it was restored, also if no cache had
+    /// shown the write.
+    fn wrote(&self, version: ResourceVersion);
+
     /// Reports that the response to a write had a version that the cache had passed before: the server has gone back since
     /// `era`. All caches are listed again.
     fn report_restore(&self, era: u64);
@@ -67,6 +71,9 @@ pub trait AnyInformer: Progress {
     /// How long, while the server responds, it has not been known whether etcd was restored, because the watch was lost. Recent times
     /// count, too. `None` if it is known.
     fn in_doubt_for(&self) -> Option<Duration>;
+
+    /// The sum of such times in the recent past, also if it is known now.
+    fn recent_doubts(&self) -> Duration;
 
     /// Completes when the cache has shown everything that the server had at `since`, or when the informer is stopped.
     /// Requests the current version from the server, and a bookmark from a quiet watch.
@@ -123,6 +130,10 @@ impl<T: Object> Progress for Informer<T> {
         self.writer.state.era.now()
     }
 
+    fn wrote(&self, version: ResourceVersion) {
+        self.writer.state.wrote(version);
+    }
+
     fn report_restore(&self, era: u64) {
         if self.writer.state.era.end(era) {
             tracing::warn!(resource = %self.writer.state.resource, "a write returned a version from the past; listing all resources again");
@@ -165,6 +176,10 @@ impl<T: Object> AnyInformer for Informer<T> {
 
     fn in_doubt_for(&self) -> Option<Duration> {
         self.writer.state.doubt.lasts()
+    }
+
+    fn recent_doubts(&self) -> Duration {
+        self.writer.state.doubt.recent()
     }
 
     fn look_at(&self, key: &Key, look: &mut dyn FnMut(&ObjectMeta)) -> bool {

@@ -70,6 +70,8 @@ pub(crate) struct Reflector {
     missing: Option<(Key, Uid, ResourceVersion)>,
     /// The era in which the latest list began.
     era: u64,
+    /// The highest version of a write that was answered before the latest list began.
+    written: ResourceVersion,
     /// Streaming lists in a row that did not complete.
     broken_streams: u32,
     /// Whether a delay was cut short since the last watch that worked.
@@ -123,6 +125,7 @@ impl Reflector {
             may_be_restored: false,
             missing: None,
             era: 0,
+            written: ResourceVersion(0),
             broken_streams: 0,
             has_hurried: false,
             listed: Instant::now(),
@@ -186,8 +189,9 @@ impl Reflector {
             warn!(resource = %self.state.resource, error, delay = ?delay, "list or watch failed, retrying");
             let may_hurry = failure.class == Class::Unreachable && !is_first && !self.has_hurried;
             tokio::select! {
-                () = sleep(delay) => {}
+                biased;
                 () = self.era_ended() => return State::Listing,
+                () = sleep(delay) => {}
                 // Another informer has reached the server. Once only: the cause may be on this connection.
                 () = self.state.era.contact.regained(), if may_hurry => {
                     self.has_hurried = true;
@@ -213,6 +217,7 @@ impl Reflector {
         self.listed = Instant::now();
         self.missing = None;
         self.era = self.state.era.now();
+        self.written = self.state.written();
         // This list also serves the requests for a relist or a bookmark that were made before it.
         let _answered = self.state.relist_requests.notified().now_or_never();
         let _answered = self.state.bookmark_requests.notified().now_or_never();
@@ -261,7 +266,7 @@ impl Reflector {
                 EventKind::Bookmark => {
                     if let Some(mark) = bookmark(&event.object).filter(|mark| mark.ends_list) {
                         info!(resource = %self.state.resource, objects = list.len(), version = %mark.version, "listed");
-                        if list.finish(mark.version) {
+                        if list.finish(mark.version) | self.is_behind_writes(mark.version) {
                             self.end_era("a list");
                         }
                         self.broken_streams = 0;
@@ -288,7 +293,7 @@ impl Reflector {
             }
             let Some(token) = page.next else {
                 info!(resource = %self.state.resource, objects = list.len(), version = %page.version, "listed");
-                if list.finish(page.version) {
+                if list.finish(page.version) | self.is_behind_writes(page.version) {
                     self.end_era("a list");
                 }
                 self.healthy();
@@ -299,6 +304,11 @@ impl Reflector {
             }
             after = Some(token);
         }
+    }
+
+    /// Whether a list of this version lacks writes that were answered before it began.
+    fn is_behind_writes(&self, version: ResourceVersion) -> bool {
+        !version.is_unknown() && version < self.written
     }
 
     fn lifetime(&mut self) -> Duration {
@@ -332,18 +342,20 @@ impl Reflector {
             }
         };
         loop {
+            // Events last: a busy watch must not keep the others back.
             let next = tokio::select! {
-                next = timeout_at(connection.deadline, connection.events.next()) => next,
-                () = Resync::due(self.resync.as_ref()) => {
-                    self.resync_now().await;
-                    continue;
-                }
+                biased;
                 () = self.era_ended() => return Ok(State::Listing),
-                () = self.state.bookmark_requests.notified() => return self.resume_for_bookmark().await,
                 () = self.relist_requested() => {
                     info!(resource = %self.state.resource, "a relist was requested");
                     return Ok(State::Listing);
                 }
+                () = self.state.bookmark_requests.notified() => return self.resume_for_bookmark().await,
+                () = Resync::due(self.resync.as_ref()) => {
+                    self.resync_now().await;
+                    continue;
+                }
+                next = timeout_at(connection.deadline, connection.events.next()) => next,
             };
             match next {
                 Err(_) => {
@@ -395,6 +407,8 @@ impl Reflector {
             self.state.doubt.end();
             return Ok(false);
         }
+        // What is written after the request may be missing in its response.
+        let written = self.state.written();
         let mut newest = self.writer.newest();
         let mut page = self.source.present(newest.as_ref().map(|newest| &newest.key)).await;
         if newest.is_some() && page.as_ref().is_err_and(|failure| failure.class == Class::Refused) {
@@ -406,7 +420,10 @@ impl Reflector {
         self.state.era.contact.found();
         let there = page.items.first().filter(|_| newest.is_some()).and_then(|object| header(object));
         let present = Present { version: page.version, newest: there };
-        let evidence = evidence(reached, newest.as_ref(), &present);
+        let evidence = match !page.version.is_unknown() && page.version < written {
+            true => Evidence::Restored,
+            false => evidence(reached, newest.as_ref(), &present),
+        };
         self.missing = newest
             .filter(|_| evidence == Evidence::Missing)
             .map(|Newest { key, header, .. }| (key, header.uid, page.version));

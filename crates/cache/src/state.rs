@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flyball_api::{Key, ResourceType};
+use flyball_api::{Key, ResourceType, ResourceVersion};
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::Instant;
 use tracing::warn;
@@ -26,6 +26,8 @@ pub(crate) struct InformerState {
     pub(crate) listed: watch::Sender<Listed>,
     pub(crate) era: Arc<Era>,
     pub(crate) doubt: Doubt,
+    /// The highest version that the server has returned for a write, and the era of that. Less in the same era shows a restore.
+    written: parking_lot::Mutex<(u64, ResourceVersion)>,
     /// Notified to force a relist.
     pub(crate) relist_requests: Notify,
     /// Notified to get a bookmark soon.
@@ -51,6 +53,7 @@ impl InformerState {
             begun: AtomicU64::new(0),
             listed: watch::Sender::new(Listed::default()),
             doubt: Doubt::new(era.clone()),
+            written: parking_lot::Mutex::new((era.now(), ResourceVersion(0))),
             era,
             relist_requests: Notify::new(),
             bookmark_requests: Notify::new(),
@@ -60,6 +63,19 @@ impl InformerState {
 
     pub(crate) fn has_synced(&self) -> bool {
         *self.synced.borrow()
+    }
+
+    /// Records that the server has returned this version for a write.
+    pub(crate) fn wrote(&self, version: ResourceVersion) {
+        let (mut written, era) = (self.written.lock(), self.era.now());
+        let before = if written.0 == era { written.1 } else { ResourceVersion(0) };
+        *written = (era, before.max(version));
+    }
+
+    /// The highest version that the server has returned for a write since it was restored last.
+    pub(crate) fn written(&self) -> ResourceVersion {
+        let written = self.written.lock();
+        if written.0 == self.era.now() { written.1 } else { ResourceVersion(0) }
     }
 
     pub(crate) fn begin_list(&self) -> Listed {

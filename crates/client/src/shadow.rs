@@ -37,9 +37,9 @@ impl Transport for Shadow {
         Box::pin(async move {
             match *request.method() {
                 Method::POST => Ok(answer(StatusCode::CREATED, &created(request.body()))),
-                Method::PUT => Ok(answer(StatusCode::OK, &parsed(request.body()))),
+                Method::PUT => Ok(answer(StatusCode::OK, &not_written(parsed(request.body())))),
                 // Only the server could apply the patch; the unchanged object is close enough.
-                Method::PATCH => inner.send(read_of(&request)).await,
+                Method::PATCH => unchanged(inner.send(read_of(&request)).await?).await,
                 _ => Ok(answer(StatusCode::OK, &deleted(request.uri().path()))),
             }
         })
@@ -66,9 +66,26 @@ fn read_of(patch: &http::Request<Bytes>) -> http::Request<Bytes> {
     let mut read = http::Request::new(Bytes::new());
     *read.headers_mut() = patch.headers().clone();
     read.headers_mut().remove(http::header::CONTENT_TYPE);
+    read.headers_mut().insert(http::header::ACCEPT, http::HeaderValue::from_static("application/json"));
     // A part of a valid URI is valid.
     *read.uri_mut() = http::Uri::try_from(object).unwrap_or_else(|_| patch.uri().clone());
     read
+}
+
+/// The response to a patch that was not sent: the object that was read instead, or why it could not be read.
+async fn unchanged(read: http::Response<Body>) -> Result<http::Response<Body>, TransportError> {
+    let status = read.status();
+    if !status.is_success() {
+        return Ok(read);
+    }
+    let body = read.into_body().collect().await.map_err(TransportError::Lost)?.to_bytes();
+    Ok(answer(status, &not_written(parsed(&body))))
+}
+
+/// Its version would say that etcd was restored: a write returns a version that no cache has reached before.
+fn not_written(mut object: Value) -> Value {
+    object["metadata"]["resourceVersion"] = json!(NOT_WRITTEN);
+    object
 }
 
 fn parsed(body: &[u8]) -> Value {
@@ -82,8 +99,7 @@ fn created(body: &[u8]) -> Value {
         let prefix = metadata["generateName"].as_str().unwrap_or_default().to_owned();
         metadata["name"] = json!(format!("{prefix}shadow"));
     }
-    metadata["resourceVersion"] = json!(NOT_WRITTEN);
-    object
+    not_written(object)
 }
 
 fn deleted(path: &str) -> Value {
@@ -117,7 +133,9 @@ mod tests {
             request: http::Request<Bytes>,
         ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
             self.0.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
-            Box::pin(async { Ok(answer(StatusCode::OK, &json!({"metadata": {"name": "live"}}))) })
+            Box::pin(async {
+                Ok(answer(StatusCode::OK, &json!({"metadata": {"name": "live", "resourceVersion": "7"}})))
+            })
         }
     }
 
@@ -130,7 +148,7 @@ mod tests {
             ("POST /api/v1/namespaces/a/pods",                     r#"{"metadata":{"generateName":"x-"}}"#,    "x-shadow",    ""),
             ("POST /api/v1/namespaces/a/pods",                     r#"{"metadata":{"name":"x"}}"#,             "x",           ""),
             ("POST /api/v1/namespaces/a/serviceaccounts/x/token",  "{}",                                       "live",        "POST /api/v1/namespaces/a/serviceaccounts/x/token"),
-            ("PUT /apis/apps/v1/namespaces/a/replicasets/x/status", r#"{"metadata":{"name":"x"}}"#,            "x",           ""),
+            ("PUT /apis/apps/v1/namespaces/a/replicasets/x/status", r#"{"metadata":{"name":"x","resourceVersion":"5"}}"#, "x", ""),
             ("PATCH /api/v1/nodes/x/status?fieldManager=me",       "{}",                                       "live",        "GET /api/v1/nodes/x"),
             ("DELETE /api/v1/namespaces/a/pods/x",                 "",                                         "x",           ""),
         ];
@@ -141,6 +159,8 @@ mod tests {
             let answer = Shadow::over(server.clone()).send(sent).await.unwrap();
             let object = parsed(&answer.into_body().collect().await.unwrap().to_bytes());
             assert_eq!(object["metadata"]["name"], name, "{request}");
+            let version = if reaches == request { "7" } else { NOT_WRITTEN };
+            assert_eq!(object["metadata"]["resourceVersion"], version, "{request}");
             assert_eq!(server.0.lock().unwrap().join(", "), reaches, "{request}");
         }
     }

@@ -76,6 +76,14 @@ impl<K: QueueKey> Queue<K> {
         }
     }
 
+    /// Adds the keys that are being processed once more: they come back when that has ended.
+    pub fn add_running(&self, priority: Priority) {
+        let (mut state, now) = (self.shared.state.lock(), Instant::now());
+        for key in state.running_keys() {
+            state.add(key, priority, now);
+        }
+    }
+
     /// Adds `key` after `delay`. If the key is already due earlier, that stays.
     pub fn add_after(&self, key: K, delay: Duration) {
         if delay.is_zero() {
@@ -134,6 +142,7 @@ impl<K: QueueKey> Queue<K> {
                 Some(due) => {
                     let mut alarm = Alarm { queue: self, due: Some(due) };
                     tokio::select! {
+                        biased;
                         () = arrived => {}
                         () = tokio::time::sleep_until(due) => {}
                     }

@@ -246,6 +246,11 @@ impl<K: QueueKey> State<K> {
         self.entries.values().filter_map(|entry| entry.running)
     }
 
+    pub(crate) fn running_keys(&self) -> Vec<K> {
+        let running = self.entries.iter().filter(|(_, entry)| entry.running.is_some());
+        running.map(|(key, _)| key.clone()).collect()
+    }
+
     /// How many keys are being processed, and how many have an entry.
     pub(crate) fn running(&self) -> (usize, usize) {
         (self.started().count(), self.entries.len())

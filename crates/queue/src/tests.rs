@@ -42,6 +42,22 @@ async fn a_key_added_while_it_is_processed_comes_back_only_afterwards() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn keys_in_hand_can_be_added_once_more() {
+    let queue = queue();
+    for key in ["done", "in hand", "waiting"] {
+        queue.add(key, Priority::Change);
+    }
+    drop(queue.next().await);
+    let in_hand = queue.next().await.unwrap();
+    queue.add_running(Priority::Change);
+    assert_eq!(ready(&queue).await.as_deref(), Some(&"waiting"));
+    assert!(ready(&queue).await.is_none());
+    drop(in_hand);
+    assert_eq!(ready(&queue).await.as_deref(), Some(&"in hand"));
+    assert!(ready(&queue).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn changes_overtake_the_sweep_and_promote_keys_of_it() {
     let queue = queue();
     for key in ["a", "b", "c"] {

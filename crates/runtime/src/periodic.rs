@@ -6,8 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_api::Key;
+use flyball_cache::Subscription;
+use futures::FutureExt;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::barrier::Barrier;
 use crate::context::Context;
 use crate::error::{Chain, SyncError};
 use crate::events::Recorder;
@@ -38,6 +43,13 @@ pub trait Periodic: Send + Sync + 'static {
 
     /// Passes on what the round has decided besides writes, before they are made: metrics, queues of other tasks.
     fn publish(&self, _memory: &mut Self::Memory) {}
+
+    /// Called before the next round when etcd was restored: writes of earlier rounds may have been undone, so what the memory
+    /// says about them may not hold.
+    fn restored(_memory: &mut Self::Memory) {}
+
+    /// Called before a round that had to wait because a cache had lost its watch: what happened meanwhile may not have been seen.
+    fn held(_memory: &mut Self::Memory) {}
 
     /// The recorder for the events of its plans.
     fn events<'a>(&'a self, cx: &'a Context) -> &'a Recorder {
@@ -90,18 +102,43 @@ impl Tasks {
     }
 }
 
-async fn run<P: Periodic>(cx: Arc<Context>, name: &'static str, schedule: Schedule, controller: P) {
+/// As for keys, no round decides on caches that may be of the times before and after a restore of etcd, and writes that a restore
+/// may have undone are planned again: the next round does not wait for its time then.
+pub(crate) async fn run<P: Periodic>(
+    cx: Arc<Context>,
+    name: &'static str,
+    schedule: Schedule,
+    controller: P,
+) {
     let mut memory = P::Memory::default();
+    let rounds = Rounds::new(&cx, name);
+    let mut era = cx.informers.era();
     tokio::time::sleep(schedule.first).await;
+    let mut is_held = false;
     loop {
+        is_held |= !cx.barrier.is_consistent();
+        cx.barrier.consistent().await;
+        if std::mem::take(&mut is_held) {
+            P::held(&mut memory);
+        }
+        if std::mem::replace(&mut era, cx.informers.era()) != cx.informers.era() {
+            P::restored(&mut memory);
+        }
+        rounds.begin();
         let began = Instant::now();
-        let pause = match controller.observe(&memory).await {
+        let observed = controller.observe(&memory).await;
+        if observed.is_ok() && (cx.informers.era() != era || !cx.barrier.is_consistent()) {
+            tracing::debug!(task = name, "etcd may have been restored; observing again");
+            is_held = true;
+            continue;
+        }
+        let pause = match observed {
             Ok(observations) => {
                 let (remembered, plan) = P::round(memory, &observations);
                 memory = remembered;
                 let pause = plan.requeue.unwrap_or(schedule.pause);
                 controller.publish(&mut memory);
-                let executor = Executor::for_round(&cx).events(controller.events(&cx));
+                let executor = Executor::for_round(&cx, &rounds.key, era).events(controller.events(&cx));
                 let outcome = executor.perform(plan.effects).await;
                 for failure in &outcome.failures {
                     tracing::warn!(task = name, doing = %failure.doing, error = %failure.message, "a write failed; the next round tries again");
@@ -113,16 +150,58 @@ async fn run<P: Periodic>(cx: Arc<Context>, name: &'static str, schedule: Schedu
                 schedule.after_failure
             }
         };
-        match schedule.from_start {
-            true => tokio::time::sleep_until(began + pause).await,
-            false => tokio::time::sleep(pause).await,
+        let due = if schedule.from_start { began } else { Instant::now() } + pause;
+        tokio::select! {
+            biased;
+            () = rounds.undone(&cx, era) => {}
+            () = tokio::time::sleep_until(due) => {}
+        }
+    }
+}
+
+/// What is known of the writes of the last round.
+struct Rounds {
+    /// Under which the barrier knows them.
+    key: Key,
+    /// Notified when an informer is about to connect: writes that no cache has shown may have been undone, undetected.
+    connected: Arc<Notify>,
+    barrier: Barrier,
+    _subscription: Subscription,
+}
+
+impl Rounds {
+    fn new(cx: &Context, name: &'static str) -> Self {
+        let (key, connected) = (Key::cluster(name), Arc::new(Notify::new()));
+        let subscription = cx.informers.on_connect({
+            let (barrier, key, connected) = (cx.barrier.clone(), key.clone(), connected.clone());
+            move || {
+                if barrier.unseen(&key).is_some() {
+                    connected.notify_one();
+                }
+            }
+        });
+        Self { key, connected, barrier: cx.barrier.clone(), _subscription: subscription }
+    }
+
+    /// Forgets the writes of earlier rounds: this one looks at their objects again.
+    fn begin(&self) {
+        self.barrier.forget(&self.key);
+        let _forgotten = self.connected.notified().now_or_never();
+    }
+
+    /// Completes when a restore, since `era`, has or may have undone writes of the last round.
+    async fn undone(&self, cx: &Context, era: u64) {
+        tokio::select! {
+            biased;
+            () = cx.informers.restored_since(era) => {}
+            () = self.connected.notified() => {}
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use flyball_api::{Key, ResourceType};
+    use flyball_api::ResourceType;
     use flyball_client::DeleteOptions;
     use parking_lot::Mutex;
 

@@ -60,6 +60,7 @@ pub async fn supervise(cx: Arc<Context>, start: Start, supervision: Supervision)
         let next_setup = next_setup(&cx, &mut backoff, began, &health);
         tokio::pin!(next_setup);
         let running = tokio::select! {
+            biased;
             running = start_when_leading(tasks, &leading, pause) => Some(running),
             () = &mut next_setup => None,
             () = shutdown.wait() => return,
@@ -69,6 +70,7 @@ pub async fn supervise(cx: Arc<Context>, start: Start, supervision: Supervision)
             pause = Duration::ZERO;
             health.healthy(name);
             tokio::select! {
+                biased;
                 () = next_setup => {}
                 () = shutdown.wait() => {}
             }

@@ -209,11 +209,8 @@ impl Tasks {
             self.not_started.push((format!("worker {n}"), work.boxed()));
         }
         let (cx, queue) = (self.cx.clone(), queue.clone());
-        self.subscriptions.push(
-            self.cx
-                .informers
-                .on_connect(move || unconfirmed.take(&cx).for_each(|key| queue.add(key, Priority::Change))),
-        );
+        let on_connect = self.cx.informers.on_connect(move || unconfirmed.requeue(&cx, &queue));
+        self.subscriptions.push(on_connect);
     }
 
     /// Runs a loop of the controller beside its workers, once the caches are filled. If it returns, it is not started again.
@@ -299,52 +296,42 @@ pub fn priority(origin: Origin) -> Priority {
 /// The keys of a queue that wait at the barrier. Each has one task that waits for it, however often the key is added.
 type Parked<K> = Arc<Mutex<FxHashSet<K>>>;
 
-/// The keys of a queue that may have made a write which no cache has shown yet: those that are being synced, and those that
-/// wait at the barrier. They are synced once more when an informer is about to connect to the server again: etcd may have been
-/// restored to a state before the write, and if the server has since written as many versions as it lost, the barrier is lowered
-/// although the write was undone.
-struct Unconfirmed<K>(Mutex<UnconfirmedKeys<K>>);
-
-struct UnconfirmedKeys<K> {
-    running: FxHashSet<K>,
-    /// Keys that waited at the barrier after their sync. Some may no longer wait.
-    waiting: FxHashSet<K>,
-}
+/// The keys of a queue that made a write which no cache has shown yet. Like those that are being synced, they are synced once
+/// more when an informer is about to connect to the server again: etcd may have been restored to a state before the write, and if
+/// the server has since written as many versions as it lost, the barrier is lowered although the write was undone.
+///
+/// Some may have been confirmed since.
+struct Unconfirmed<K>(Mutex<FxHashSet<K>>);
 
 impl<K> Default for Unconfirmed<K> {
     fn default() -> Self {
-        Self(Mutex::new(UnconfirmedKeys { running: FxHashSet::default(), waiting: FxHashSet::default() }))
+        Self(Mutex::default())
     }
 }
 
 impl<K: WorkKey> Unconfirmed<K> {
-    fn begin(&self, key: &K) {
-        self.0.lock().running.insert(key.clone());
-    }
-
-    fn end(&self, cx: &Context, key: &K) {
-        let mut keys = self.0.lock();
-        keys.running.remove(key);
-        if !cx.barrier.is_raised(key.object()) {
+    /// To be called after each sync. Costs one look at the barrier if the sync wrote nothing.
+    fn synced(&self, cx: &Context, key: &K) {
+        if cx.barrier.unseen(key.object()).is_none() {
             return;
         }
-        let waiting = &mut keys.waiting;
-        if waiting.len() == waiting.capacity() {
-            waiting.retain(|key| cx.barrier.is_raised(key.object()));
+        let mut keys = self.0.lock();
+        if keys.len() == keys.capacity() {
+            keys.retain(|key| cx.barrier.unseen(key.object()).is_some());
             // So that the next pass over all keys follows at least as many additions.
-            let room = waiting.len().max(64);
-            waiting.reserve(room);
+            let room = keys.len().max(64);
+            keys.reserve(room);
         }
-        waiting.insert(key.clone());
+        keys.insert(key.clone());
     }
 
-    /// The keys to be synced again. Those that are being synced stay, as they may still make writes.
-    fn take(&self, cx: &Context) -> impl Iterator<Item = K> + use<K> {
-        let mut keys = self.0.lock();
-        let waiting = std::mem::take(&mut keys.waiting);
-        let still_waiting = waiting.into_iter().filter(|key| cx.barrier.is_raised(key.object()));
-        let taken: Vec<K> = keys.running.iter().cloned().chain(still_waiting).collect();
-        taken.into_iter()
+    /// Adds them, and the keys that are being synced, to the queue.
+    fn requeue(&self, cx: &Context, queue: &Queue<K>) {
+        queue.add_running(Priority::Change);
+        let keys = std::mem::take(&mut *self.0.lock());
+        for key in keys.into_iter().filter(|key| cx.barrier.unseen(key.object()).is_some()) {
+            queue.add(key, Priority::Change);
+        }
     }
 }
 
@@ -362,8 +349,9 @@ async fn work<K: WorkKey>(
         if !cx.barrier.is_consistent() {
             // All keys wait alike: no need to set each of them aside.
             tokio::select! {
-                () = cx.barrier.consistent() => {}
+                biased;
                 () = closing.wait() => return,
+                () = cx.barrier.consistent() => {}
             }
         }
         let object = key.object();
@@ -386,7 +374,6 @@ async fn work<K: WorkKey>(
             }
             continue;
         }
-        unconfirmed.begin(&key);
         let attempt = queue.failures(&key);
         let span = tracing::info_span!("sync", namespace = %object.namespace, name = %object.name, attempt);
         let sync = async {
@@ -412,7 +399,8 @@ async fn work<K: WorkKey>(
                 queue.add_after(key.clone(), wait);
             }
         }
-        unconfirmed.end(&cx, &key);
+        // The key counts as being synced until it is dropped, after this.
+        unconfirmed.synced(&cx, &key);
     }
 }
 

@@ -19,7 +19,8 @@ use crate::error::Chain;
 pub struct Writer<'a> {
     cx: &'a Context,
     owner: &'a Key,
-    raises_barrier: bool,
+    /// The key that waits at the barrier until the cache shows the writes; `None` if none does.
+    waits: Option<&'a Key>,
 }
 
 /// An object with its type, serialised directly: through a [`Value`], raw JSON inside it would lose its exact form.
@@ -46,17 +47,22 @@ struct Target<'a> {
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(cx: &'a Context, owner: &'a Key) -> Self {
-        Self { cx, owner, raises_barrier: true }
+        Self { cx, owner, waits: Some(owner) }
     }
 
     /// Raises no barrier. For controllers that read the server, not the cache, before they write again.
     pub fn without_barrier(self) -> Self {
-        Self { raises_barrier: false, ..self }
+        Self { waits: None, ..self }
+    }
+
+    /// The barrier is raised for another key than the owner.
+    pub(crate) fn awaited_by(self, key: &'a Key) -> Self {
+        Self { waits: Some(key), ..self }
     }
 
     fn raise(&self, resource: &ResourceType, awaited: Awaited) {
-        if self.raises_barrier {
-            self.cx.barrier.raise(self.owner, resource, awaited);
+        if let Some(key) = self.waits {
+            self.cx.barrier.raise(key, resource, awaited);
         }
     }
 

@@ -26,6 +26,9 @@ use crate::error::Chain;
 /// How long a key waits for the cache before the cache is listed again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A cache that has lost its watch is always given this long to check whether etcd was restored.
+const CHECK: Duration = Duration::from_secs(3);
+
 /// How often the health of an awaited cache is checked.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -134,12 +137,23 @@ impl Barrier {
     }
 
     /// A needed cache that has lost its watch and does not know yet whether etcd was restored. One that cannot find out is
-    /// ignored after a while.
+    /// ignored after [`PATIENCE`]. Time that was spent on others lately is deducted, so that many resources which fail one
+    /// after the other do not stop a controller for that long each.
     fn in_doubt(&self) -> Option<Arc<dyn AnyInformer>> {
         if !self.informers.has_doubts() {
             return None;
         }
-        self.needed.lock().iter().filter_map(Weak::upgrade).find(|cache| is_in_doubt(&**cache))
+        let (mut doubtful, mut spent) = (vec![], Duration::ZERO);
+        for cache in self.needed.lock().iter().filter_map(Weak::upgrade) {
+            spent += beyond_check(cache.recent_doubts());
+            let lasts = cache.in_doubt_for().filter(|lasts| *lasts < PATIENCE);
+            doubtful.extend(lasts.map(|lasts| (cache, lasts)));
+        }
+        let is_awaited = |lasts: Duration| {
+            let on_others = spent.saturating_sub(beyond_check(lasts));
+            lasts < PATIENCE.saturating_sub(on_others).max(CHECK)
+        };
+        doubtful.into_iter().find(|(_, lasts)| is_awaited(*lasts)).map(|(cache, _)| cache)
     }
 
     /// Whether the controller's caches do not contradict each other because of a restore of etcd.
@@ -163,7 +177,8 @@ impl Barrier {
     /// a part writes only to objects of that part.
     fn cache(&self, resource: &ResourceType) -> Option<Arc<dyn Progress>> {
         self.informers.progress(resource).or_else(|| {
-            let mut needed = self.needed.lock().clone().into_iter().filter_map(|cache| cache.upgrade());
+            let needed = self.needed.lock();
+            let mut needed = needed.iter().filter_map(Weak::upgrade);
             needed.find(|cache| cache.resource() == resource).map(|cache| cache as Arc<dyn Progress>)
         })
     }
@@ -172,6 +187,9 @@ impl Barrier {
     /// on it.
     pub(crate) fn raise(&self, owner: &Key, resource: &ResourceType, awaited: Awaited) {
         let Some(progress) = self.cache(resource) else { return };
+        if let Awaited::Version(version) = awaited {
+            progress.wrote(version);
+        }
         if shows(&*progress, &awaited) {
             return;
         }
@@ -218,11 +236,16 @@ impl Barrier {
         self.awaited(owner).is_some()
     }
 
-    /// The resource whose cache `owner` has to wait for. Removes waits that are over.
+    /// The resource whose cache `owner` has to wait for.
     pub(crate) fn awaited(&self, owner: &Key) -> Option<ResourceType> {
         if let Some(cache) = self.untrusted() {
             return Some(cache.resource().clone());
         }
+        self.unseen(owner)
+    }
+
+    /// The resource of a write for `owner` that its cache has not shown yet. Removes waits that are over.
+    pub(crate) fn unseen(&self, owner: &Key) -> Option<ResourceType> {
         let mut waits = self.waits.lock();
         let of_owner = waits.get_mut(owner)?;
         of_owner.retain(|wait| self.cache(&wait.resource).is_some_and(|progress| !wait.is_over(&*progress)));
@@ -231,6 +254,11 @@ impl Barrier {
             waits.remove(owner);
         }
         first
+    }
+
+    /// Removes all waits of `owner`.
+    pub(crate) fn forget(&self, owner: &Key) {
+        self.waits.lock().remove(owner);
     }
 
     /// Waits until the caches show everything that `owner` waits for. A cache that does not is listed again, with a warning.
@@ -247,6 +275,7 @@ impl Barrier {
                 }
                 let over = async {
                     tokio::select! {
+                        biased;
                         () = shown(&*progress, &awaited) => {}
                         () = progress.listed(list) => {}
                     }
@@ -320,6 +349,11 @@ impl Barrier {
 fn is_stuck(informer: &dyn AnyInformer) -> bool {
     let health = informer.health();
     health.stopped || health.failing.is_some_and(|failing| failing.since > PATIENCE) && !is_in_doubt(informer)
+}
+
+/// The part of a doubt that is longer than a check takes.
+fn beyond_check(lasts: Duration) -> Duration {
+    lasts.saturating_sub(CHECK)
 }
 
 fn is_in_doubt(informer: &dyn AnyInformer) -> bool {

@@ -1,6 +1,8 @@
 //! Writes against a server whose watch is controlled by the test, so that every state between a write and its event can be
 //! tested.
 
+mod rounds;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -82,6 +84,8 @@ struct Server {
     is_down: AtomicBool,
     is_forbidden: AtomicBool,
     is_unwatchable: AtomicBool,
+    /// Requests whose query contains one of these are refused.
+    refused_parts: parking_lot::Mutex<Vec<String>>,
 }
 
 impl Server {
@@ -95,6 +99,7 @@ impl Server {
             is_down: AtomicBool::new(false),
             is_forbidden: AtomicBool::new(false),
             is_unwatchable: AtomicBool::new(false),
+            refused_parts: Default::default(),
         })
     }
 
@@ -144,6 +149,7 @@ impl Transport for Wire {
             }
             let query = request.uri().query().unwrap_or_default();
             let is_refused = server.is_forbidden.load(Ordering::Relaxed)
+                || server.refused_parts.lock().iter().any(|part| query.contains(part))
                 || query.contains("watch=") && server.is_unwatchable.load(Ordering::Relaxed);
             let (code, body) = match *request.method() {
                 Method::GET if is_refused => (403, whole(&json!({"kind": "Status", "code": 403}))),
@@ -290,8 +296,35 @@ async fn a_version_that_never_comes_is_waited_for_until_one_new_list() {
     assert!(cx.barrier.is_raised(&owner));
     timeout(Duration::from_secs(60), cx.barrier.lowered(&owner)).await.expect("it does not wait for ever");
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert_eq!(relists(&cx), 1, "nor is everything listed over and over");
+    assert_eq!(
+        relists(&cx),
+        2,
+        "the list shows a restore, so all caches are listed once more, and not over and over"
+    );
     assert!(!cx.barrier.is_raised(&owner));
+}
+
+/// No cache had shown the write, so none is ahead of the server.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_a_restore_has_undone_is_not_waited_for_until_patience_ends() {
+    let server = Server::answering(200, Server::object("1000", json!(["example.com/mine"])));
+    let cx = context(&server);
+    cx.informer::<Thing>().synced().await;
+    let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
+    let patch = Patch::Merge(json!({}));
+    cx.writer(&owner).patch::<Thing>(&key, None, patch, "it changes").await.unwrap();
+    assert!(cx.barrier.is_raised(&owner));
+    let lowered = cx.barrier.lowered(&owner);
+    tokio::pin!(lowered);
+    assert!(timeout(Duration::from_secs(5), &mut lowered).await.is_err(), "the watch may be late");
+    // The server is at version 9 when the watch is to be opened again.
+    server.watches.lock().clear();
+    timeout(Duration::from_secs(3), lowered).await.expect("the restore ends the wait");
+    assert_eq!((relists(&cx), cx.informers.era()), (1, 1));
+    // Versions from before the restore are no longer evidence.
+    server.watches.lock().clear();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!((relists(&cx), cx.informers.era()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -489,6 +522,34 @@ async fn a_resource_that_keeps_failing_does_not_hold_up_controllers_again_and_ag
         let waits = waits_in_an_hour(&server, &cx).await;
         assert!(waits <= most + Duration::from_secs(1), "{case}: {waits:?}");
     }
+}
+
+/// The garbage collector needs the caches of all resources, those of broken definitions included.
+#[tokio::test(start_paused = true)]
+async fn many_resources_that_fail_one_after_the_other_do_not_stop_a_controller_for_half_a_minute_each() {
+    let first = Server::answering(0, Value::Null);
+    let cx = context(&first);
+    let part = |n: usize| Filter { labels: Some(format!("part=x{n}x")), ..Filter::default() };
+    let caches: Vec<Arc<dyn AnyInformer>> =
+        (0..20).map(|n| cx.informers.filtered::<Thing>(part(n)) as Arc<dyn AnyInformer>).collect();
+    for cache in &caches {
+        cache.synced().await;
+        cx.needs(cache);
+    }
+    let mut waits = vec![];
+    for n in 0..caches.len() {
+        // The watches of the others continue, in the order in which they were opened.
+        first.refused_parts.lock().push(format!("x{n}x"));
+        first.watches.lock().remove(0);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let began = tokio::time::Instant::now();
+        assert!(!cx.barrier.is_consistent(), "each has time for its check");
+        cx.barrier.consistent().await;
+        waits.push(began.elapsed());
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    assert!(waits[0] > PATIENCE / 2, "{waits:?}");
+    assert!(waits[1..].iter().all(|wait| *wait <= CHECK + LOOK_AGAIN), "{waits:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,6 +45,8 @@ pub struct Executor<'a> {
     /// The key that is reconciled. `None` in a round of a periodic controller; there, each write is attributed to the object
     /// that it changes.
     key: Option<&'a Key>,
+    /// For a round, the key under which its writes are awaited, and the era of the caches that it was planned on.
+    round: Option<(&'a Key, u64)>,
     /// Whether writes raise the barrier: the key is not synced again before the cache shows what was written for it.
     raises_barrier: bool,
     events: &'a Recorder,
@@ -59,6 +61,7 @@ impl<'a> Executor<'a> {
         Self {
             cx,
             key: Some(key),
+            round: None,
             raises_barrier: true,
             events: &cx.events,
             about: None,
@@ -66,12 +69,14 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// For one round of a periodic controller, which has no key that a barrier could keep back.
-    pub(crate) fn for_round(cx: &'a Context) -> Self {
+    /// For one round of a periodic controller, planned on caches of `era`. The barrier keeps no key back, but knows under `round`
+    /// which writes the caches have not shown yet.
+    pub(crate) fn for_round(cx: &'a Context, round: &'a Key, era: u64) -> Self {
         Self {
             cx,
             key: None,
-            raises_barrier: false,
+            round: Some((round, era)),
+            raises_barrier: true,
             events: &cx.events,
             about: None,
             versions: Mutex::default(),
@@ -202,7 +207,17 @@ impl<'a> Executor<'a> {
         all
     }
 
+    /// Whether etcd may have been restored since the round was planned. A round plans writes for many objects: those that are
+    /// left would be based on a state that may no longer exist. They are not made; the round is repeated.
+    fn is_outdated(&self) -> bool {
+        self.round.is_some_and(|(_, era)| self.cx.informers.era() != era || !self.cx.barrier.is_consistent())
+    }
+
     async fn write<T: Send>(&self, write: Write<T>) -> Outcome<T> {
+        if self.is_outdated() {
+            let message = "etcd may have been restored since it was planned".to_owned();
+            return self.fail(message, Retry::Backoff, true);
+        }
         let verb = write.verb();
         let Write { resource, key, subresource, operation, attempts, why, ignore, no_event_for, .. } = write;
         let Write { on_success, mut on_failure, failure_prefix, tag, .. } = write;
@@ -333,7 +348,11 @@ impl<'a> Executor<'a> {
     async fn send(&self, target: Target<'_>, operation: Operation, why: &str) -> Sent {
         let Target { resource, key, subresource } = target;
         let writer = self.cx.writer(self.key.unwrap_or(key));
-        let writer = if self.raises_barrier { writer } else { writer.without_barrier() };
+        let writer = match self.round {
+            _ if !self.raises_barrier => writer.without_barrier(),
+            Some((round, _)) => writer.awaited_by(round),
+            None => writer,
+        };
         let body = match operation {
             Operation::Create(body) => {
                 let created = writer.create_body(resource, key, body.bytes()?, why).await?;

@@ -28,6 +28,7 @@ pub(super) async fn send(
         let mut lines = Lines { body, unread: BytesMut::new() };
         loop {
             let line = tokio::select! {
+                biased;
                 line = lines.next() => line,
                 () = sender.closed() => return,
             };

@@ -25,6 +25,9 @@ use super::sync::Collector;
 const PERIOD: Duration = Duration::from_secs(30);
 /// How long lists may take before the collector works without them.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The same while there are resources that could not be listed: orphans wait for discovery, so many definitions that fail one after
+/// the other must not hold it up for [`PATIENCE`] each.
+const LESS_PATIENCE: Duration = Duration::from_secs(3);
 /// How long after a change of a definition discovery is repeated: the server needs some time to serve the resource.
 const SOON: Duration = Duration::from_secs(1);
 /// The pause after a discovery that failed.
@@ -92,6 +95,7 @@ impl Monitors {
         let mut pause = if self.followed.load(Ordering::Acquire) { PERIOD } else { AGAIN };
         loop {
             tokio::select! {
+                biased;
                 () = tokio::time::sleep(pause) => {}
                 () = self.news.notified() => tokio::time::sleep(SOON).await,
             }
@@ -159,7 +163,11 @@ impl Monitors {
     /// Waits for the lists of new informers, up to a limit.
     async fn wait_for(&self, started: &[Arc<dyn AnyInformer>]) {
         let synced = join_all(started.iter().map(|informer| informer.synced()));
-        if tokio::time::timeout(PATIENCE, synced).await.is_err() {
+        let is_new = |informer: &Arc<dyn AnyInformer>| started.iter().any(|new| Arc::ptr_eq(new, informer));
+        let is_late = |monitor: &Monitor| !monitor.informer.has_synced() && !is_new(&monitor.informer);
+        let has_late = self.running.lock().values().any(is_late);
+        let patience = if has_late { LESS_PATIENCE } else { PATIENCE };
+        if tokio::time::timeout(patience, synced).await.is_err() {
             let late = started.iter().filter(|informer| !informer.has_synced());
             let late: Vec<String> = late.map(|informer| informer.resource().to_string()).collect();
             tracing::warn!(?late, "some resources cannot be listed; collecting without them");

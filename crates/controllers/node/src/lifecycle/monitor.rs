@@ -61,6 +61,14 @@ impl Periodic for Monitor {
         memory.round(observations)
     }
 
+    fn restored(memory: &mut Memory) {
+        memory.restored();
+    }
+
+    fn held(memory: &mut Memory) {
+        memory.held();
+    }
+
     fn publish(&self, memory: &mut Memory) {
         let report = memory.take_report();
         if report.refresh_leases {

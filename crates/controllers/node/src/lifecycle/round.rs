@@ -114,6 +114,8 @@ pub struct Memory {
     lost: FxHashSet<SmolStr>,
     no_node_ready: bool,
     is_suspended: bool,
+    /// Whether a round had to wait since the last check.
+    was_held: bool,
     lease_watch: LeaseWatch,
     last_check: Option<Instant>,
     step: Step,
@@ -199,6 +201,25 @@ impl Memory {
         self.report.durations.take()
     }
 
+    /// A restore of etcd may have undone writes of earlier rounds: the round begins again, and the pods of lost nodes are marked
+    /// again where they claim to be ready.
+    pub fn restored(&mut self) {
+        (self.step, self.written) = (Step::Check, None);
+        self.checks.clear();
+        self.to_mark.clear();
+        self.lost.clear();
+    }
+
+    /// A cache had lost its watch, and rounds had to wait for it: renewals since the last check may not have been seen. Nodes that
+    /// seemed lost before are checked again.
+    pub fn held(&mut self) {
+        self.was_held = true;
+        if matches!(self.step, Step::Confirm { .. }) {
+            self.step = Step::Check;
+            self.checks.clear();
+        }
+    }
+
     /// Runs the next step: returns the new memory and the plan.
     pub fn round(mut self, observations: &Observations) -> (Self, Plan<Tag>) {
         let Observations { settings, started, now, input } = observations;
@@ -272,7 +293,7 @@ impl Memory {
         if std::mem::replace(&mut self.is_suspended, is_suspended) != is_suspended {
             self.report.is_suspended = Some(is_suspended);
         }
-        if is_suspended {
+        if std::mem::take(&mut self.was_held) || is_suspended {
             self.health.values_mut().for_each(|health| health.discount(now.duration_since(since)));
         }
     }

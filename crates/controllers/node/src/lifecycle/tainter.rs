@@ -69,6 +69,7 @@ impl Tainter {
             match next {
                 Next::Taint { zone, node } => self.taint(&zone, &node).await,
                 Next::At(time) => tokio::select! {
+                    biased;
                     () = self.changed.notified() => {}
                     () = tokio::time::sleep_until(time) => {}
                 },

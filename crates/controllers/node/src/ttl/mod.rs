@@ -26,13 +26,10 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let nodes = cx.informer::<Node>();
     let size = Arc::new(Mutex::new(ClusterSize::default()));
     tasks.on(&nodes, {
-        let (queue, size) = (queue.clone(), size.clone());
+        let (queue, size, nodes) = (queue.clone(), size.clone(), nodes.clone());
         move |change| {
-            match (change.old, change.new) {
-                (None, Some(_)) => size.lock().grow(),
-                (Some(_), None) => size.lock().shrink(),
-                _ => {}
-            }
+            // Changes are not counted: after a restore of etcd the trigger sees every node once more as new.
+            size.lock().update(nodes.store().len());
             // As upstream, other nodes follow with their next change, so that crossing a boundary does not cost a
             // write per node at once.
             if change.new.is_some() {

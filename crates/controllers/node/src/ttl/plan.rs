@@ -26,32 +26,25 @@ const TIERS: [Tier; 5] = [
     Tier { from: 1800, to: usize::MAX, seconds: 300 },
 ];
 
-/// How many nodes there are, and the tier. In an overlap the tier depends on the sizes before.
+/// The tier of a cluster. Where tiers overlap, it depends on the sizes before.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct ClusterSize {
-    nodes: usize,
     tier: usize,
 }
 
 impl ClusterSize {
-    /// A node was added.
-    pub fn grow(&mut self) {
-        self.nodes = self.nodes.saturating_add(1);
-        if TIERS.get(self.tier).is_some_and(|tier| self.nodes > tier.to) {
+    /// The cluster has this many nodes now.
+    pub fn update(&mut self, nodes: usize) {
+        while self.tier + 1 < TIERS.len() && nodes > TIERS[self.tier].to {
             self.tier += 1;
         }
-    }
-
-    /// A node was deleted.
-    pub fn shrink(&mut self) {
-        self.nodes = self.nodes.saturating_sub(1);
-        if TIERS.get(self.tier).is_some_and(|tier| self.nodes < tier.from) {
+        while nodes < TIERS[self.tier].from {
             self.tier -= 1;
         }
     }
 
     pub fn seconds(&self) -> u32 {
-        TIERS.get(self.tier).map_or(0, |tier| tier.seconds)
+        TIERS[self.tier].seconds
     }
 }
 

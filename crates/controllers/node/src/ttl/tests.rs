@@ -6,16 +6,9 @@ use super::plan::{ANNOTATION, ClusterSize, plan};
 
 /// A cluster that went through these numbers of nodes.
 fn through(sizes: &[usize]) -> ClusterSize {
-    let (mut size, mut nodes) = (ClusterSize::default(), 0);
-    for target in sizes {
-        while nodes < *target {
-            size.grow();
-            nodes += 1;
-        }
-        while nodes > *target {
-            size.shrink();
-            nodes -= 1;
-        }
+    let mut size = ClusterSize::default();
+    for nodes in sizes {
+        size.update(*nodes);
     }
     size
 }
@@ -69,12 +62,13 @@ fn only_a_wrong_annotation_is_written() {
 }
 
 proptest! {
-    /// Whatever the sizes before, the time is one for the size: in an overlap one of two, else the only one.
+    /// The ranges of sizes overlap by a tenth, so that a cluster whose size varies a little does not change the annotation of
+    /// every node again and again. Within an overlap, the time depends on the earlier sizes.
     #[test]
-    fn the_time_is_always_one_for_the_size(sizes in prop::collection::vec(0_usize..2500, 1..12)) {
+    fn the_time_is_one_that_is_allowed_for_the_size(sizes in prop::collection::vec(0_usize..2500, 1..12)) {
         let nodes = *sizes.last().unwrap();
         let seconds = through(&sizes).seconds();
-        let fits: &[u32] = match nodes {
+        let allowed: &[u32] = match nodes {
             0..90 => &[0],
             90..=100 => &[0, 15],
             101..450 => &[15],
@@ -85,6 +79,6 @@ proptest! {
             1800..=2000 => &[60, 300],
             _ => &[300],
         };
-        prop_assert!(fits.contains(&seconds), "{nodes} nodes, {seconds} seconds");
+        prop_assert!(allowed.contains(&seconds), "{nodes} nodes, {seconds} seconds");
     }
 }

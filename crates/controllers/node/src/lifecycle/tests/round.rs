@@ -339,6 +339,27 @@ fn pods_are_marked_once_if_an_earlier_run_has_declared_the_node_lost() {
 }
 
 #[test]
+fn time_in_which_rounds_had_to_wait_does_not_count() {
+    let mut world = World::new();
+    world.round(0, "a Ready=True @0");
+    assert_eq!(world.round(5, "a Ready=True @0"), "");
+    world.memory.held();
+    assert_eq!(world.round(65, "a Ready=True @0"), "", "only 5 of these 65 seconds count");
+    assert_eq!(world.round(105, "a Ready=True @0"), "");
+    assert_ne!(world.round(115, "a Ready=True @0"), "", "a node that stays silent is declared lost");
+}
+
+#[test]
+fn pods_of_a_lost_node_are_marked_again_after_a_restore() {
+    let mut world = World::new();
+    world.round(0, "a Ready=Unknown @0; b Ready=True @0");
+    assert_eq!(world.round(5, "a Ready=Unknown @0; b Ready=True @5"), "");
+    world.memory.restored();
+    assert_eq!(world.round(10, "a Ready=Unknown @0; b Ready=True @10"), MARK_A);
+    assert_eq!(world.round(15, "a Ready=Unknown @0; b Ready=True @15"), "");
+}
+
+#[test]
 fn checks_are_suspended_while_informers_are_unhealthy() {
     let mut world = World::new();
     world.round(0, "a Ready=True @0; b Ready=True @0");
