@@ -107,7 +107,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         },
         jobs: options.jobs,
         retries: options.retry,
-        settings: Settings { patience: options.patience, verbose: options.verbose },
+        settings: Settings {
+            patience: options.patience,
+            verbose: options.verbose,
+            check_reads: is_ours(options),
+        },
     };
     judge(options.backend, &plan, scenarios)
 }
@@ -176,6 +180,14 @@ fn judge(backend: Backend, plan: &Plan, scenarios: Vec<Scenario>) -> anyhow::Res
         anyhow::bail!("no scenario was run");
     }
     Ok(if passed == total { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether the controller manager under test is built from this checkout.
+fn is_ours(options: &Options) -> bool {
+    match options.backend {
+        Backend::Embedded => true,
+        Backend::Real => !options.record && options.kcm.is_none() && options.ccm.is_none(),
+    }
 }
 
 /// The programs under test, as far as the scenarios need them.

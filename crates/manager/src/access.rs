@@ -110,14 +110,13 @@ impl std::fmt::Display for Rule {
     }
 }
 
-/// What the controllers of a table do under one account: everything but informers, which the manager itself has.
+/// What the controllers of a table do under one account. Informers use the manager's own credentials.
 pub fn of_account<'a>(
     controllers: &'a [crate::table::Controller],
     account: &'a str,
 ) -> impl Iterator<Item = &'a Rule> {
     let with_account = move |c: &&crate::table::Controller| c.identity == Some(account);
-    let rules = controllers.iter().filter(with_account).flat_map(|c| c.watches.iter().chain(c.writes));
-    rules.filter(|rule| !rule.is_informer())
+    controllers.iter().filter(with_account).flat_map(|c| c.reads.iter().chain(c.writes))
 }
 
 #[cfg(test)]

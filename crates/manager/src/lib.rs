@@ -1,7 +1,7 @@
 //! Controller managers as a library: flags, the table of controllers, and the run from start to end.
 //!
 //! In reading order: a [`Component`] is what distinguishes one manager from another; [`program`] is its `main`; [`flags`]
-//! parses the command line into [`options`]; [`prepare()`] validates them; [`run()`] connects, serves and does leader
+//! parses the command line into [`options`]; [`prepare()`] validates them; [`run()`] connects and serves; `lead` does leader
 //! election; the [`engine`] runs controllers from the [`table`].
 
 pub mod access;
@@ -9,8 +9,11 @@ mod campaign;
 mod clients;
 mod component;
 pub mod engine;
+mod equipment;
 pub mod flags;
+mod lead;
 pub mod logging;
+mod migration;
 pub mod options;
 pub mod parity;
 mod prepare;
@@ -24,6 +27,7 @@ pub mod validate;
 mod versions;
 
 pub use component::{Component, KUBE_CONTROLLER_MANAGER};
+pub use equipment::{Begin, Equipment, ServeMore, Surroundings};
 pub use prepare::{Prepared, prepare};
 pub use program::main;
-pub use run::{Begin, Equipment, RunError, ServeMore, Surroundings, run};
+pub use run::{RunError, run};

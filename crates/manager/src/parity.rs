@@ -11,10 +11,9 @@ pub fn page() -> String {
         "# Controllers\n\n\
          All {} controllers of Kubernetes v1.36.4's kube-controller-manager. {} run here. The other {elsewhere} are known by \
          name only and are part of the cloud-controller-manager, as in upstream ([its table](parity-cloud.md)).\n\n\
-         `watches` names what a controller reads from the shared informers (they use the manager's own credentials) and, with \
-         verbs, what it reads from the server under its account; `writes` names \
-         what its service account may write, which is no more than upstream's role for that account grants. Resources are \
-         written as `plural/subresource.group`.\n\n\
+         `watches` names what a controller reads from the shared informers (they use the manager's own credentials); `reads` \
+         and `writes` name what it asks of the server under its service account, which is no more than upstream's role for \
+         that account grants. Resources are written as `plural/subresource.group`.\n\n\
          This page is written from the table in `crates/manager/src/table.rs`; a test checks it \
          (`FLYBALL_BLESS=1 cargo test -p flyball-manager` rewrites it). The same table gives \
          [the roles](../deploy/rbac-controllers.yaml), and golden runs compare it with the audit log.\n\n{}",
@@ -27,8 +26,8 @@ pub fn page() -> String {
 /// Controllers as a table, by name.
 pub fn table(controllers: &[Controller]) -> String {
     let mut page =
-        "| controller | old names | on by default | feature gates | acts as | watches | writes |\n\
-                    | --- | --- | --- | --- | --- | --- | --- |\n"
+        "| controller | old names | on by default | feature gates | acts as | watches | reads | writes |\n\
+                    | --- | --- | --- | --- | --- | --- | --- | --- |\n"
             .to_owned();
     let mut controllers: Vec<_> = controllers.iter().collect();
     controllers.sort_by_key(|controller| controller.name);
@@ -36,13 +35,14 @@ pub fn table(controllers: &[Controller]) -> String {
     for c in controllers {
         let _ = writeln!(
             page,
-            "| {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
             c.name,
             c.aliases.join(", "),
             if c.on_by_default { "yes" } else { "no" },
             c.gates.iter().map(|gate| gate.name()).collect::<Vec<_>>().join(", "),
             c.identity.unwrap_or(if c.start.is_some() { "the manager itself" } else { "" }),
             list(c.watches),
+            list(c.reads),
             list(c.writes),
         );
     }

@@ -8,10 +8,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     component::{Component, KUBE_CONTROLLER_MANAGER},
+    equipment::Equipment,
     flags::{Invocation, VersionForm},
     logging::{self, Logging},
     prepare::{Prepared, prepare},
-    run::{Equipment, run},
+    run::run,
 };
 
 /// The `main` of kube-controller-manager.

@@ -18,7 +18,7 @@ const HEAD: &str = "\
 pub fn page() -> String {
     let accounts: BTreeSet<&str> = CONTROLLERS.iter().filter_map(|c| c.identity).collect();
     let mut page = HEAD.to_owned();
-    let watches = CONTROLLERS.iter().flat_map(|c| c.watches).filter(|rule| rule.is_informer());
+    let watches = CONTROLLERS.iter().flat_map(|c| c.watches);
     // Informers of one namespace or name are covered by those of the whole resource.
     let watches = watches.map(|rule| Rule { names: &[], namespace: None, ..*rule });
     role(&mut page, &Who::manager(), None, watches.map(|rule| line(&rule)).collect());

@@ -3,28 +3,33 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use flyball_client::{Client, ClientOptions, ConnectOptions, connect};
-use flyball_election::{CandidateHealth, Elector, LeaseHealth};
+use flyball_election::{CandidateHealth, LeaseHealth};
 use flyball_runtime::{Chain, Clock, DebugPages, Health, Metrics, decisions::DecisionLog, gates::Gate};
 use flyball_serving::{
     AuthenticationOptions, Authenticator, Authorizer, ClusterCa, Heartbeat, Listening, Pages, Server,
     ServingError,
 };
 
-use crate::{clients::agent, component::Component, logging::SetVerbosity, prepare::Prepared, run::RunError};
+use crate::{
+    clients::agent, component::Component, lead::Election, logging::SetVerbosity, prepare::Prepared,
+    run::RunError,
+};
 
 /// Deadline of token and access reviews.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn pages(
     prepared: &Prepared,
-    (elector, candidate): (Option<&Elector>, Option<CandidateHealth>),
+    election: Option<&Election>,
     health: &Health,
     (decisions, debug): (DecisionLog, DebugPages),
     metrics: &Metrics,
     set_verbosity: Option<SetVerbosity>,
     clock: Clock,
 ) -> Pages {
-    let (lease, health, heart) = (elector.map(Elector::health), health.clone(), Heartbeat::start());
+    let lease = election.map(|election| election.main.health());
+    let candidate = election.and_then(|election| election.candidate.clone());
+    let (health, heart) = (health.clone(), Heartbeat::start());
     let remarked = health.clone();
     let checks = move || {
         let lease = lease.iter().map(|lease| (LeaseHealth::NAME.to_owned(), lease.check()));

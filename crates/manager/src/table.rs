@@ -1,5 +1,5 @@
-//! The table of controllers: all of upstream's v1.36.4, with names, accounts, what each watches and writes, and how it is set
-//! up. `--controllers`, `--help`, health checks, docs/parity.md and deploy/rbac-controllers.yaml derive from it.
+//! The table of controllers: all of upstream's v1.36.4, with names, accounts, what each watches, reads and writes, and how it
+//! is set up. `--controllers`, `--help`, health checks, docs/parity.md and deploy/rbac-controllers.yaml derive from it.
 
 use flyball_runtime::{Start, gates::Gate};
 
@@ -16,9 +16,10 @@ pub struct Controller {
     pub gates: &'static [Gate],
     /// Whether `*` includes it.
     pub on_by_default: bool,
-    /// What it caches (all controllers share the informers, which use the manager's own credentials), and what it reads
-    /// from the server under its account.
+    /// What it caches. All controllers share the informers, which use the manager's own credentials.
     pub watches: &'static [Rule],
+    /// What it reads from the server under its account, beside the caches.
+    pub reads: &'static [Rule],
     /// What its account may write.
     pub writes: &'static [Rule],
     /// The factors of its rate limit.
@@ -48,6 +49,7 @@ pub const DEFAULT: Controller = Controller {
     gates: &[],
     on_by_default: true,
     watches: &[],
+    reads: &[],
     writes: &[],
     pace: Pace { qps: 1.0, burst: 1 },
     start: None,
@@ -85,6 +87,7 @@ pub const CONTROLLERS: &[Controller] = &[
     },
     Controller { name: "replicationcontroller-controller", aliases: &["replicationcontroller"], identity: Some("replication-controller"),
         watches: &[watch("pods"), watch("replicationcontrollers")],
+        reads: &[rule("replicationcontrollers", &["get"])],
         writes: &[rule("replicationcontrollers", &["update"]),
             rule("replicationcontrollers/status", &["update"]),
             rule("replicationcontrollers/finalizers", &["update"]),
@@ -94,6 +97,7 @@ pub const CONTROLLERS: &[Controller] = &[
     },
     Controller { name: "pod-garbage-collector-controller", aliases: &["podgc"], identity: Some("pod-garbage-collector"),
         watches: &[watch("pods"), watch("nodes")],
+        reads: &[rule("nodes", &["get"])],
         writes: &[rule("pods", &["delete"]), rule("pods/status", &["patch"])],
         start: Some(flyball_lifecycle::podgc::start),
         ..DEFAULT
@@ -106,6 +110,7 @@ pub const CONTROLLERS: &[Controller] = &[
     },
     Controller { name: "namespace-controller", aliases: &["namespace"], identity: Some("namespace-controller"),
         watches: &[watch("namespaces")],
+        reads: &[rule("namespaces", &["get"]), rule("*", &["list"])],
         writes: &[rule("namespaces", &["delete"]), rule("namespaces/finalize", &["update"]),
             rule("namespaces/status", &["update"]), rule("*", &["delete", "deletecollection"])],
         pace: Pace { qps: 20.0, burst: 100 },
@@ -120,6 +125,7 @@ pub const CONTROLLERS: &[Controller] = &[
     },
     Controller { name: "garbage-collector-controller", aliases: &["garbagecollector"], identity: Some("generic-garbage-collector"),
         watches: &[watch("*.*")],
+        reads: &[rule("*", &["get"])],
         writes: &[rule("*", &["delete", "patch", "update"]), EVENTS],
         pace: Pace { qps: 2.0, burst: 1 },
         start: Some(flyball_lifecycle::gc::start),
@@ -127,6 +133,7 @@ pub const CONTROLLERS: &[Controller] = &[
     },
     Controller { name: "daemonset-controller", aliases: &["daemonset"], identity: Some("daemon-set-controller"),
         watches: &[watch("daemonsets.apps"), watch("controllerrevisions.apps"), watch("pods"), watch("nodes")],
+        reads: &[rule("daemonsets.apps", &["get"]), rule("controllerrevisions.apps", &["get"])],
         writes: &[rule("daemonsets/status.apps", &["update"]), rule("daemonsets/finalizers.apps", &["update"]),
             rule("pods", &["create", "delete", "patch"]), rule("pods/binding", &["create"]),
             rule("controllerrevisions.apps", &["create", "delete", "patch", "update"]), EVENTS],
@@ -137,6 +144,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: &[watch("pods"), watch("jobs.batch"),
             watch("workloads.scheduling.k8s.io").behind("WorkloadWithJob"),
             watch("podgroups.scheduling.k8s.io").behind("WorkloadWithJob")],
+        reads: &[rule("jobs.batch", &["get"])],
         writes: &[rule("jobs.batch", &["patch", "update"]), rule("jobs/status.batch", &["update"]),
             rule("jobs/finalizers.batch", &["update"]), rule("pods", &["create", "delete", "patch"]), EVENTS,
             rule("workloads.scheduling.k8s.io", &["create"]).behind("WorkloadWithJob"),
@@ -153,6 +161,7 @@ pub const CONTROLLERS: &[Controller] = &[
     },
     Controller { name: "deployment-controller", aliases: &["deployment"], identity: Some("deployment-controller"),
         watches: &[watch("deployments.apps"), watch("replicasets.apps"), watch("pods")],
+        reads: &[rule("deployments.apps", &["get"])],
         writes: &[rule("deployments.apps", &["update"]), rule("deployments/status.apps", &["update"]),
             rule("deployments/finalizers.apps", &["update"]),
             rule("replicasets.apps", &["create", "delete", "patch", "update"]), rule("pods", &["update"]),
@@ -162,6 +171,7 @@ pub const CONTROLLERS: &[Controller] = &[
     },
     Controller { name: "replicaset-controller", aliases: &["replicaset"], identity: Some("replicaset-controller"),
         watches: &[watch("replicasets.apps"), watch("pods")],
+        reads: &[rule("replicasets.apps", &["get"])],
         writes: &[rule("replicasets.apps", &["update"]), rule("replicasets/status.apps", &["update"]),
             rule("replicasets/finalizers.apps", &["update"]), rule("pods", &["create", "delete", "patch"]),
             EVENTS],
@@ -169,9 +179,9 @@ pub const CONTROLLERS: &[Controller] = &[
         ..DEFAULT
     },
     Controller { name: "horizontal-pod-autoscaler-controller", aliases: &["horizontalpodautoscaling"], identity: Some("horizontal-pod-autoscaler"),
-        watches: &[watch("horizontalpodautoscalers.autoscaling"), watch("pods"), rule("*/scale", &["get"]),
-            rule("pods.metrics.k8s.io", &["list"]), rule("*.custom.metrics.k8s.io", &["get", "list"]),
-            rule("*.external.metrics.k8s.io", &["get", "list"])],
+        watches: &[watch("horizontalpodautoscalers.autoscaling"), watch("pods")],
+        reads: &[rule("*/scale", &["get"]), rule("pods.metrics.k8s.io", &["list"]),
+            rule("*.custom.metrics.k8s.io", &["get", "list"]), rule("*.external.metrics.k8s.io", &["get", "list"])],
         writes: &[rule("horizontalpodautoscalers/status.autoscaling", &["update"]),
             rule("*/scale", &["update"]), EVENTS],
         start: Some(flyball_autoscaling::horizontal::start),
@@ -179,8 +189,8 @@ pub const CONTROLLERS: &[Controller] = &[
     },
     Controller { name: "disruption-controller", aliases: &["disruption"], identity: Some("disruption-controller"),
         watches: &[watch("pods"), watch("poddisruptionbudgets.policy"), watch("replicationcontrollers"),
-            watch("replicasets.apps"), watch("deployments.apps"), watch("statefulsets.apps"),
-            rule("*/scale", &["get"])],
+            watch("replicasets.apps"), watch("deployments.apps"), watch("statefulsets.apps")],
+        reads: &[rule("*/scale", &["get"])],
         writes: &[rule("poddisruptionbudgets/status.policy", &["update"]),
             rule("pods/status", &["patch", "update"]), EVENTS],
         start: Some(flyball_policy::disruption::start),
@@ -189,6 +199,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "statefulset-controller", aliases: &["statefulset"], identity: Some("statefulset-controller"),
         watches: &[watch("pods"), watch("statefulsets.apps"), watch("persistentvolumeclaims"),
             watch("controllerrevisions.apps")],
+        reads: &[rule("statefulsets.apps", &["get"]), rule("controllerrevisions.apps", &["get"]), rule("pods", &["get"])],
         writes: &[rule("statefulsets/status.apps", &["update"]),
             rule("statefulsets/finalizers.apps", &["update"]),
             rule("pods", &["create", "delete", "patch", "update"]),
@@ -200,6 +211,7 @@ pub const CONTROLLERS: &[Controller] = &[
     },
     Controller { name: "cronjob-controller", aliases: &["cronjob"], identity: Some("cronjob-controller"),
         watches: &[watch("jobs.batch"), watch("cronjobs.batch")],
+        reads: &[rule("cronjobs.batch", &["get"]), rule("jobs.batch", &["get"])],
         writes: &[rule("cronjobs.batch", &["update"]),
             rule("jobs.batch", &["create", "delete", "patch", "update"]),
             rule("cronjobs/status.batch", &["update"]), rule("cronjobs/finalizers.batch", &["update"]),
@@ -271,6 +283,7 @@ pub const CONTROLLERS: &[Controller] = &[
     },
     Controller { name: "node-ipam-controller", aliases: &["nodeipam"], identity: Some("node-controller"),
         watches: &[watch("nodes")],
+        reads: &[rule("nodes", &["list"])],
         writes: &[rule("nodes", &["delete", "patch", "update"]), rule("nodes/status", &["patch", "update"]),
             rule("pods/status", &["patch", "update"]), rule("pods", &["delete"]), EVENTS],
         start: Some(flyball_node::ipam::start),
@@ -279,6 +292,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "node-lifecycle-controller", aliases: &["nodelifecycle"], identity: Some("node-controller"),
         watches: &[watch("leases.coordination.k8s.io"), watch("pods"),
             watch("nodes"), watch("daemonsets.apps")],
+        reads: &[rule("nodes", &["get"]), rule("pods", &["get", "list"])],
         writes: &[rule("nodes", &["delete", "patch", "update"]), rule("nodes/status", &["patch", "update"]),
             rule("pods/status", &["patch", "update"]), rule("pods", &["delete"]), EVENTS],
         start: Some(flyball_node::lifecycle::start),
@@ -296,6 +310,8 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "persistentvolume-binder-controller", aliases: &["persistentvolume-binder"], identity: Some("persistent-volume-binder"),
         watches: &[watch("persistentvolumes"), watch("persistentvolumeclaims"),
             watch("storageclasses.storage.k8s.io"), watch("pods"), watch("nodes")],
+        reads: &[rule("persistentvolumes", &["get"]), rule("persistentvolumeclaims", &["get"]),
+            rule("events", &["watch"])],
         writes: &[rule("persistentvolumes", &["create", "delete", "update"]),
             rule("persistentvolumes/status", &["update"]), rule("persistentvolumeclaims", &["update"]),
             rule("persistentvolumeclaims/status", &["update"]), rule("pods", &["create", "delete"]), EVENTS],
@@ -306,6 +322,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: &[watch("pods"), watch("nodes"), watch("persistentvolumeclaims"), watch("persistentvolumes"),
             watch("csinodes.storage.k8s.io"), watch("csidrivers.storage.k8s.io"),
             watch("volumeattachments.storage.k8s.io")],
+        reads: &[rule("nodes", &["get"])],
         writes: &[rule("nodes/status", &["patch", "update"]), EVENTS,
             rule("volumeattachments.storage.k8s.io", &["create", "delete"])],
         start: Some(flyball_storage::attach_detach::start),
@@ -326,6 +343,7 @@ pub const CONTROLLERS: &[Controller] = &[
     },
     Controller { name: "persistentvolumeclaim-protection-controller", aliases: &["pvc-protection"], identity: Some("pvc-protection-controller"),
         watches: &[watch("persistentvolumeclaims"), watch("pods")],
+        reads: &[rule("pods", &["list"])],
         writes: &[rule("persistentvolumeclaims", &["update"]),
             rule("persistentvolumeclaims/status", &["update"]), EVENTS],
         start: Some(flyball_storage::pvc_protection::start),
@@ -347,6 +365,7 @@ pub const CONTROLLERS: &[Controller] = &[
     },
     Controller { name: "ttl-after-finished-controller", aliases: &["ttl-after-finished"], identity: Some("ttl-after-finished-controller"),
         watches: &[watch("jobs.batch")],
+        reads: &[rule("jobs.batch", &["get"])],
         writes: &[rule("jobs.batch", &["delete"]), EVENTS],
         start: Some(flyball_batch::ttlafterfinished::start),
         ..DEFAULT
@@ -375,6 +394,8 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "storageversion-garbage-collector-controller", aliases: &["storage-version-gc"], identity: Some("storage-version-garbage-collector"),
         gates: &[Gate::APIServerIdentity, Gate::StorageVersionAPI],
         watches: &[watch("leases.coordination.k8s.io"), watch("storageversions.internal.apiserver.k8s.io")],
+        reads: &[rule("storageversions.internal.apiserver.k8s.io", &["get", "list"]),
+            rule("leases.coordination.k8s.io", &["get"])],
         writes: &[rule("storageversions.internal.apiserver.k8s.io", &["delete", "patch", "update"]),
             rule("storageversions/status.internal.apiserver.k8s.io", &["patch", "update"])],
         start: Some(flyball_lifecycle::storage_version_gc::start),
@@ -384,6 +405,8 @@ pub const CONTROLLERS: &[Controller] = &[
         gates: &[Gate::DynamicResourceAllocation],
         watches: &[watch("pods"), watch("podgroups.scheduling.k8s.io").behind("DRAWorkloadResourceClaims"),
             watch("resourceclaims.resource.k8s.io"), watch("resourceclaimtemplates.resource.k8s.io")],
+        reads: &[rule("pods", &["get"]),
+            rule("podgroups.scheduling.k8s.io", &["get"]).behind("DRAWorkloadResourceClaims")],
         writes: &[rule("pods/finalizers", &["update"]),
             rule("resourceclaims.resource.k8s.io", &["create", "delete", "patch", "update"]),
             rule("resourceclaims/status.resource.k8s.io", &["patch", "update"]),
@@ -406,6 +429,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: &[watch("pods"), watch("resourceclaims.resource.k8s.io"),
             watch("resourceslices.resource.k8s.io"), watch("deviceclasses.resource.k8s.io"),
             watch("devicetaintrules.resource.k8s.io").behind("DRADeviceTaintRules")],
+        reads: &[rule("pods", &["get"])],
         writes: &[rule("pods", &["delete"]), rule("pods/status", &["patch", "update"]), EVENTS,
             rule("devicetaintrules/status.resource.k8s.io", &["patch", "update"]).behind("DRADeviceTaintRules")],
         start: Some(flyball_resource::taint_eviction::start),
@@ -413,6 +437,7 @@ pub const CONTROLLERS: &[Controller] = &[
     },
     Controller { name: "legacy-serviceaccount-token-cleaner-controller", aliases: &["legacy-service-account-token-cleaner"], identity: Some("legacy-service-account-token-cleaner"),
         watches: &[watch("serviceaccounts"), watch("secrets"), watch("pods")],
+        reads: &[rule("configmaps", &["get"]).named(&["kube-apiserver-legacy-service-account-token-tracking"])],
         writes: &[rule("secrets", &["delete", "patch"])],
         start: Some(flyball_identity::legacy_token_cleaner::start),
         ..DEFAULT
@@ -445,6 +470,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "storage-version-migrator-controller", aliases: &["svm"], identity: Some("storage-version-migrator-controller"),
         gates: &[Gate::StorageVersionMigrator, Gate::InformerResourceVersion],
         watches: &[watch("storageversionmigrations.storagemigration.k8s.io"), watch("*.*")],
+        reads: &[rule("*.*", &["list"]), rule("customresourcedefinitions.apiextensions.k8s.io", &["get"])],
         writes: &[rule("*.*", &["create", "patch"]),
             rule("customresourcedefinitions/status.apiextensions.k8s.io", &["patch"]),
             rule("storageversionmigrations/status.storagemigration.k8s.io", &["update"])],

@@ -38,7 +38,9 @@ fn names_are_unique_and_every_gate_exists() {
         for name in c.aliases.iter().chain([&c.name]) {
             assert!(seen.insert(*name), "{name} is taken twice");
         }
-        let of_rules = c.watches.iter().chain(c.writes).filter_map(|rule| rule.gate.as_ref());
+        let rules = c.watches.iter().chain(c.reads).chain(c.writes);
+        let of_rules = rules.filter_map(|rule| rule.gate.as_ref());
+        assert!(c.watches.iter().all(|rule| rule.is_informer()), "{}: a read is not a watch", c.name);
         for gate in of_rules {
             assert!(gates::find(gate).is_some(), "{gate}");
         }

@@ -128,7 +128,7 @@ impl Trial {
             let counted = fault_plan.faults(&self.scenario.spared_faults);
             let mut backend =
                 InProcess::start_under(&self.scenario.api_server, counted.clone(), self.starts()).await?;
-            let settings = Settings { patience: PATIENCE, verbose: false };
+            let settings = Settings { patience: PATIENCE, verbose: false, check_reads: true };
             let outcome = Run::perform(&mut backend, &self.scenario, settings).await;
             let is_at_rest = outcome.snapshots.last().is_some_and(|last| last.requests.is_empty());
             if outcome.stopped.is_none() && is_at_rest {

@@ -17,7 +17,7 @@ fn what_upstream_did_happens_again() -> anyhow::Result<()> {
         programs: Programs::default(),
         jobs: 2,
         retries: 0,
-        settings: Settings { patience: 1.0, verbose: false },
+        settings: Settings { patience: 1.0, verbose: false, check_reads: true },
     };
     let mut failed = Vec::new();
     run_embedded(&plan, able, |verdict| {

@@ -12,12 +12,14 @@ pub(super) const ROUTES: &str = "node-route-controller";
 pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "cloud-node-controller", aliases: &["cloud-node"], identity: Some("node-controller"),
         watches: &[watch("nodes")],
+        reads: &[rule("nodes", &["get"])],
         writes: &[rule("nodes", &["patch", "update"]), rule("nodes/status", &["patch"]), EVENTS],
         start: Some(node::start),
         ..DEFAULT
     },
     Controller { name: "cloud-node-lifecycle-controller", aliases: &["cloud-node-lifecycle"], identity: Some("node-controller"),
         watches: &[watch("nodes")],
+        reads: &[rule("nodes", &["get"])],
         writes: &[rule("nodes", &["delete", "patch"]), EVENTS],
         start: Some(lifecycle::start),
         ..DEFAULT
@@ -37,6 +39,7 @@ pub const CONTROLLERS: &[Controller] = &[
     // As upstream's own program has it.
     Controller { name: "node-ipam-controller", aliases: &["nodeipam"], identity: Some("node-controller"),
         watches: &[watch("nodes")],
+        reads: &[rule("nodes", &["list"])],
         writes: &[rule("nodes", &["patch"]), EVENTS],
         start: Some(flyball_node::ipam::start),
         ..DEFAULT

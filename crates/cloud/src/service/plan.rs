@@ -118,7 +118,8 @@ pub fn action(view: &View<'_>) -> Action {
         return Action::Leave;
     }
     let Some(Applied { service: Some(applied), backends: has }) = applied else { return Action::Ensure };
-    if differ(applied, service) {
+    // Every load balancer begins with the finalizer. Without it, a restore of etcd has undone what was written.
+    if differ(applied, service) || with_finalizer(service).is_some() {
         return Action::Ensure;
     }
     if has == *backends { Action::Leave } else { Action::UpdateNodes }

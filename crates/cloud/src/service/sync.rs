@@ -38,6 +38,8 @@ struct Subject {
     service: Arc<Service>,
     nodes: Vec<Arc<Node>>,
     backends: Backends,
+    /// The era of the caches that all this is from.
+    era: u64,
 }
 
 impl Reconcile for Controller {
@@ -50,19 +52,20 @@ impl Reconcile for Controller {
 
 impl Controller {
     async fn sync_service(&self, key: &Key) -> Result<Next, SyncError> {
+        let era = self.cx.informers.era();
         let service = self.services.store().get(key);
         let nodes = eligible(self.nodes.store().list());
         let backends = backends(&nodes);
         if let Some(deleted) = self.records.deleted(key, service.as_ref().map(|service| service.uid())) {
-            let subject = Subject { service: deleted, nodes: vec![], backends: Backends::default() };
+            let subject = Subject { service: deleted, nodes: vec![], backends: Backends::default(), era };
             match self.carry_out(key, &subject, |answers| plan_deleted(&subject.service, answers)).await? {
                 Next::Settled => {}
                 next => return Ok(next),
             }
         }
         let Some(service) = service else { return Ok(Next::Settled) };
-        let subject = Subject { service, nodes, backends };
-        let applied = self.records.applied(key);
+        let subject = Subject { service, nodes, backends, era };
+        let applied = self.records.applied(key, era);
         let view = View {
             service: &subject.service,
             applied: applied.as_ref(),
@@ -112,7 +115,9 @@ impl Controller {
 
     fn record(&self, key: &Key, subject: &Subject, change: RecordChange) {
         match change {
-            RecordChange::Begun => self.records.begin(key, &subject.service, subject.backends.clone()),
+            RecordChange::Begun => {
+                self.records.begin(key, &subject.service, subject.backends.clone(), subject.era)
+            }
             RecordChange::Ensured => self.records.ensured(key, &subject.service),
             RecordChange::Deleted => self.records.forget(key),
             RecordChange::UpdateFailed => self.metrics.errors.inc(),

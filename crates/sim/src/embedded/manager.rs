@@ -67,6 +67,7 @@ impl RunningManager {
                 }
             };
             tokio::select! {
+                biased;
                 () = reached => return,
                 replaced = life.changed() => if replaced.is_err() { return },
             }
@@ -150,6 +151,7 @@ pub(super) fn start(cluster: &Embedded, program: Program) -> anyhow::Result<Runn
         loop {
             let running = begin(&shown);
             tokio::select! {
+                biased;
                 () = faults.crashed() => drop(running),
                 () = shutdown.wait() => return running.stop(LAST_WORDS).await,
             }

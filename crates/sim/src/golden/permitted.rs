@@ -6,10 +6,11 @@ use flyball_manager::table::Controller;
 
 use crate::audit::Entry;
 
-/// A write that the table does not state for its account, as text. Accounts that are not in the table are ignored.
+/// A read or write that the table does not state for its account, as text. Accounts that are not in the table are ignored, and
+/// so are requests for what is no resource (discovery, `/openapi`), which every authenticated user may make.
 pub(super) fn unstated(controllers: &'static [Controller], entry: &Entry) -> Option<String> {
     let account = entry.user.strip_prefix("system:serviceaccount:kube-system:")?;
-    if !entry.is_write() || !controllers.iter().any(|c| c.identity == Some(account)) {
+    if entry.resource.is_empty() || !controllers.iter().any(|c| c.identity == Some(account)) {
         return None;
     }
     let Entry { verb, resource, subresource, namespace, .. } = entry;
@@ -47,12 +48,17 @@ mod tests {
     }
 
     #[test]
-    fn writes_beyond_the_table_are_named() {
+    fn requests_beyond_the_table_are_named() {
         #[rustfmt::skip]
         let table = [
             (entry("deployment-controller", "create", "replicasets", ""),     None),
             (entry("deployment-controller", "update", "deployments", "status"), None),
-            (entry("deployment-controller", "get", "secrets", ""),            None),
+            (entry("deployment-controller", "get", "deployments", ""),        None),
+            (entry("deployment-controller", "get", "", ""),                   None),
+            (entry("deployment-controller", "get", "secrets", ""),
+                Some("deployment-controller did get secrets, which the table of controllers does not state")),
+            (entry("deployment-controller", "list", "deployments", ""),
+                Some("deployment-controller did list deployments, which the table of controllers does not state")),
             (entry("somebody-else", "delete", "nodes", ""),                   None),
             (entry("deployment-controller", "delete", "pods", ""),
                 Some("deployment-controller did delete pods, which the table of controllers does not state")),

@@ -47,6 +47,7 @@ pub(crate) const fn controller(name: &'static str, start: Start) -> Controller {
         gates: &[],
         on_by_default: true,
         watches: WATCHES,
+        reads: &[],
         writes: &[],
         pace: Pace { qps: 1.0, burst: 1 },
         start: Some(start),

@@ -35,6 +35,7 @@ fn a_load_balancer_is_ensured_updated_or_deleted() {
         ("new",                                 &json!({}), None,              "",         "a b",  Action::Ensure),
         ("after a restart",                     &finalizer, None,              "",         "a b",  Action::Ensure),
         ("as it was",                           &finalizer, Some(&finalizer),  "a b",      "a b",  Action::Leave),
+        ("undone by a restore of etcd",         &json!({}), Some(&finalizer),  "a b",      "a b",  Action::Ensure),
         ("one node more",                       &finalizer, Some(&finalizer),  "a",        "a b",  Action::UpdateNodes),
         ("no node left",                        &finalizer, Some(&finalizer),  "a",        "",     Action::UpdateNodes),
         ("another port",                        &port,      Some(&finalizer),  "a",        "a b",  Action::Ensure),

@@ -16,6 +16,12 @@ use crate::golden::StepError;
 use crate::golden::backend::Backend;
 use crate::golden::run::Run;
 
+/// Object identifiers of X.509: the attributes of names (to which the kind is appended), and others by their names.
+const NAME_ATTRIBUTE: [u64; 3] = [2, 5, 4];
+const SUBJECT_ALTERNATIVE_NAME: [u64; 4] = [2, 5, 29, 17];
+const EXTENSION_REQUEST: [u64; 7] = [1, 2, 840, 113549, 1, 9, 14];
+const ECDSA_WITH_SHA256: [u64; 7] = [1, 2, 840, 10045, 4, 3, 2];
+
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
 /// Creates a key and a CertificateSigningRequest for it, impersonating another user if the step says so.
@@ -41,7 +47,8 @@ pub(super) async fn request<B: Backend>(run: &Run<'_, B>, step: &Csr) -> Result<
     Ok(())
 }
 
-/// A PKCS #10 request, as `openssl req -subj … -addext …` makes it. (rcgen's names have one part of a kind.)
+/// A PKCS #10 request, as `openssl req -subj … -addext …` makes it. Built by hand, because rcgen's names cannot have two
+/// parts of a kind, such as `/O=a/O=b`.
 fn pem(step: &Csr) -> Result<String, String> {
     let mut names = vec![];
     for extension in &step.ext {
@@ -72,8 +79,7 @@ fn pem(step: &Csr) -> Result<String, String> {
     let whole = yasna::construct_der(|writer| {
         writer.write_sequence(|fields| {
             fields.next().write_der(&asked);
-            let ecdsa_with_sha256 = ObjectIdentifier::from_slice(&[1, 2, 840, 10045, 4, 3, 2]);
-            fields.next().write_sequence(|algorithm| algorithm.next().write_oid(&ecdsa_with_sha256));
+            fields.next().write_sequence(|algorithm| write_oid(algorithm.next(), &ECDSA_WITH_SHA256));
             fields.next().write_bitvec_bytes(&signature, signature.len() * 8);
         });
     });
@@ -83,12 +89,13 @@ fn pem(step: &Csr) -> Result<String, String> {
 
 /// `/O=system:nodes/CN=system:node:n1`.
 fn subject(text: &str) -> Result<Vec<u8>, String> {
+    let (common_name, organization, unit) = (3, 10, 11);
     let mut parts = vec![];
     for part in text.split('/').filter(|part| !part.is_empty()) {
         match part.split_once('=') {
-            Some(("CN", value)) => parts.push((3, value)),
-            Some(("O", value)) => parts.push((10, value)),
-            Some(("OU", value)) => parts.push((11, value)),
+            Some(("CN", value)) => parts.push((common_name, value)),
+            Some(("O", value)) => parts.push((organization, value)),
+            Some(("OU", value)) => parts.push((unit, value)),
             _ => return Err(format!("{part:?} in the subject is none of O=, OU=, CN=")),
         }
     }
@@ -97,7 +104,7 @@ fn subject(text: &str) -> Result<Vec<u8>, String> {
             for (kind, value) in parts {
                 names.next().write_set(|set| {
                     set.next().write_sequence(|pair| {
-                        pair.next().write_oid(&ObjectIdentifier::from_slice(&[2, 5, 4, kind]));
+                        write_oid(pair.next(), &[&NAME_ATTRIBUTE[..], &[kind]].concat());
                         pair.next().write_utf8_string(value);
                     });
                 });
@@ -116,12 +123,11 @@ fn write_extension_request(writer: DERWriter<'_>, names: &[(u64, Vec<u8>)]) {
         });
     });
     writer.write_sequence(|attribute| {
-        let extension_request = ObjectIdentifier::from_slice(&[1, 2, 840, 113549, 1, 9, 14]);
-        attribute.next().write_oid(&extension_request);
+        write_oid(attribute.next(), &EXTENSION_REQUEST);
         attribute.next().write_set(|values| {
             values.next().write_sequence(|extensions| {
                 extensions.next().write_sequence(|extension| {
-                    extension.next().write_oid(&ObjectIdentifier::from_slice(&[2, 5, 29, 17]));
+                    write_oid(extension.next(), &SUBJECT_ALTERNATIVE_NAME);
                     extension.next().write_bytes(&list);
                 });
             });
@@ -129,7 +135,11 @@ fn write_extension_request(writer: DERWriter<'_>, names: &[(u64, Vec<u8>)]) {
     });
 }
 
-/// The tag of its kind, and its bytes.
+fn write_oid(writer: DERWriter<'_>, identifier: &[u64]) {
+    writer.write_oid(&ObjectIdentifier::from_slice(identifier));
+}
+
+/// A subject alternative name as a tag of RFC 5280's `GeneralName`, and its bytes.
 fn alternative_name(text: &str) -> Result<(u64, Vec<u8>), String> {
     match text.split_once(':') {
         Some(("DNS", name)) => Ok((2, name.into())),

@@ -10,6 +10,7 @@ use crate::golden::StepError;
 use crate::golden::backend::Backend;
 use crate::golden::run::Run;
 
+/// Creates nodes with their status; those with a heartbeat also get leases, which are renewed from now on.
 pub(super) async fn make<B: Backend>(run: &mut Run<'_, B>, step: &Nodes) -> Result<(), StepError> {
     for name in &step.names {
         let mut labels = json!({"kubernetes.io/hostname": name});
@@ -23,6 +24,7 @@ pub(super) async fn make<B: Backend>(run: &mut Run<'_, B>, step: &Nodes) -> Resu
         }));
         apply_one(run, node).await?;
         let path = format!("/api/v1/nodes/{name}");
+        // Deleted after the scenario.
         run.tracked.push(path.clone());
         let lifecycle_runs =
             run.scenario.controllers.iter().any(|c| matches!(c.as_str(), "node-lifecycle-controller" | "*"));
@@ -55,6 +57,7 @@ pub(super) async fn make<B: Backend>(run: &mut Run<'_, B>, step: &Nodes) -> Resu
     Ok(())
 }
 
+/// Starts or stops the heartbeats of nodes, and sets the readiness that they report.
 pub(super) fn heartbeat<B: Backend>(run: &Run<'_, B>, step: &Heartbeat) {
     for node in &step.nodes {
         if let Some(ready) = step.ready {
