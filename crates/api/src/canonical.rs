@@ -85,7 +85,7 @@ fn write_float(out: &mut String, float: f64) {
     };
 }
 
-fn write_string(out: &mut String, text: &str) {
+pub(crate) fn write_string(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
         match c {

@@ -11,7 +11,8 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// `#[serde(deserialize_with = "list")]`: the same for lists in many cached objects, without spare capacity.
+/// `#[serde(deserialize_with = "list")]`: the same for lists of kinds of which many objects are cached: the list has
+/// no spare capacity.
 pub fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

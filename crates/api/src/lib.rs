@@ -8,6 +8,7 @@
 //!   parsing. Values that repeat between objects are stored once ([`intern`]);
 //! - [`RawJson`] and [`WithRaw`]: what controllers copy or send back (pod templates, whole specs) stays as it was
 //!   served, so that no field is lost; [`canonical`] formats such JSON as Go does;
+//! - [`protobuf`]: the same objects in the encoding that costs the API server least;
 //! - [`selector`], [`quantity`], [`intstr`], [`time`], [`cron`], [`condition`], [`names`], [`hash`]: the small languages inside
 //!   objects. Each parser refuses bad input with an error that names it; none panics.
 //!
@@ -26,6 +27,7 @@ mod kinds;
 mod labels;
 mod meta;
 pub mod names;
+pub mod protobuf;
 pub mod quantity;
 mod raw;
 mod resource;

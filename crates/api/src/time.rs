@@ -98,6 +98,9 @@ fn is_last_of_all(text: &str) -> bool {
     Pieces::parse(text).is_ok_and(|pieces| pieces.time().is_some() && pieces.date() >= date(9999, 12, 30))
 }
 
+/// By this name, a deserializer that has the time as a number is asked for its nanoseconds since 1970.
+pub(crate) const TIME: &str = "$flyball::Time";
+
 struct Rfc3339;
 
 impl<'de> Visitor<'de> for Rfc3339 {
@@ -123,7 +126,15 @@ impl<'de> Visitor<'de> for Rfc3339 {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_newtype_struct(TIME, self)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_str(self)
+    }
+
+    fn visit_i128<E: de::Error>(self, nanoseconds: i128) -> Result<Self::Value, E> {
+        Timestamp::from_nanosecond(nanoseconds).map(Some).map_err(E::custom)
     }
 }
 

@@ -1,4 +1,9 @@
-// Prints the numbers that the built-in kinds' fields have in protocol buffers.
+// Prints how the built-in kinds are written in protocol buffers and in JSON: `crates/api/src/protobuf/schema.txt`.
+//
+// A line of a type is a field: its number, its JSON name, and its shape. The name is followed by `?` if Go omits the field
+// when it is empty, and by `!` if Go omits it when it is zero; `~` is a message whose fields are inlined. Shapes begin with
+// `*` for a pointer, `[]` for a list, `{}` for a map by string, and `items:` for a list that is a message of its own. The
+// order is that of Go's JSON.
 package main
 
 import (
@@ -14,9 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes/scheme"
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	_ "k8s.io/kubernetes/pkg/controlplane"
 )
 
 var scalars = map[reflect.Type]string{
@@ -47,7 +51,7 @@ func shape(t reflect.Type, tag string) string {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return shape(t.Elem(), tag)
+		return "*" + shape(t.Elem(), tag)
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return "bytes"
@@ -85,8 +89,9 @@ func main() {
 	for _, gv := range os.Args[1:] {
 		enabled[gv] = true
 	}
-	s := legacyscheme.Scheme
+	s := scheme.Scheme
 	apiregistration.AddToScheme(s)
+	metav1.AddMetaToScheme(s)
 	var roots []string
 	for gvk, t := range s.AllKnownTypes() {
 		if !enabled[gvk.GroupVersion().String()] || gvk.Kind == "WatchEvent" || (strings.HasSuffix(gvk.Kind, "List")) {
@@ -125,16 +130,21 @@ func main() {
 				continue
 			}
 			json := strings.Split(f.Tag.Get("json"), ",")
-			name := json[0]
+			name, flags := json[0], ""
 			for _, o := range json[1:] {
-				if o == "inline" {
+				switch o {
+				case "inline":
 					name = ""
+				case "omitempty":
+					flags += "?"
+				case "omitzero":
+					flags += "!"
 				}
 			}
 			if name == "" {
-				name = "~"
+				name, flags = "~", ""
 			}
-			fmt.Fprintf(out, "\t%s %s %s\n", strings.Split(tag, ",")[1], name, shape(f.Type, tag))
+			fmt.Fprintf(out, "\t%s %s%s %s\n", strings.Split(tag, ",")[1], name, flags, shape(f.Type, tag))
 		}
 	}
 	out.Flush()

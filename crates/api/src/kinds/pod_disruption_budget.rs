@@ -15,7 +15,6 @@ use crate::{IntOrString, LabelSelector, ObjectMeta, WithRaw, resource};
 #[serde(default, rename_all = "camelCase")]
 pub struct PodDisruptionBudget {
     pub metadata: ObjectMeta,
-    /// How many pods must stay.
     pub spec: WithRaw<PodDisruptionBudgetSpec>,
     pub status: PodDisruptionBudgetStatus,
 }
@@ -35,6 +34,7 @@ pub struct PodDisruptionBudgetStatus {
     /// The generation of the spec that this is about.
     #[serde(skip_serializing_if = "skip::zero")]
     pub observed_generation: i64,
+    /// Pods whose eviction was allowed and that are not deleted yet, with the time of the eviction.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub disrupted_pods: BTreeMap<SmolStr, Time>,
     pub disruptions_allowed: i32,

@@ -23,7 +23,7 @@ pub struct ServiceSpec {
     pub ports: Vec<ServicePort>,
     /// The labels of its pods; absent if another component manages the endpoints.
     pub selector: Option<Labels>,
-    /// The first of `cluster_ips`; `None` for a headless one.
+    /// The first of `cluster_ips`; the text `None` for a headless Service.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: SmolStr,
     #[serde(rename = "clusterIPs", deserialize_with = "null_default")]
@@ -62,7 +62,7 @@ pub struct ServiceSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServicePort {
-    /// Its name; empty for the only one.
+    /// May be empty if it is the only port.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub name: SmolStr,
     /// `TCP`, `UDP` or `SCTP`.
