@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 
+use crate::assets::{Assets, Program};
+
 /// A Kubernetes cluster in one process, and commands to inspect it.
 #[derive(Debug, Parser)]
 #[command(name = "flyball", version, about, propagate_version = true)]
@@ -16,12 +18,24 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Start a cluster: API server, controllers, scheduler, simulated nodes. Ctrl-C ends it.
     Up(Up),
-    /// Explain the state of an object: the controllers' decisions about it, and what they are waiting for.
+    /// Explain the state of an object: what blocks it now, what belongs to it, and what happened.
+    #[command(after_help = WHY_HELP)]
     Why(Why),
+    /// Explain what did not happen to an object.
+    #[command(after_help = WHY_NOT_HELP)]
+    WhyNot(WhyNot),
     /// List the simulated nodes, or switch one off and on.
     Node(Node),
     /// Show how a cluster recovers from failures, step by step; fails if a step does not have the expected effect.
     Demo(Demo),
+    /// Write a folder with `etcd`, `kube-apiserver` and `kubectl` for Go tests that use envtest (KUBEBUILDER_ASSETS).
+    Assets(Assets),
+    /// Run one of these programs; their scripts call this.
+    #[command(hide = true)]
+    Asset {
+        #[command(subcommand)]
+        program: Program,
+    },
 }
 
 #[derive(Debug, Group)]
@@ -71,22 +85,70 @@ pub(crate) struct Target {
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
+const WHY_HELP: &str = "\
+Examples:
+  flyball why deploy web
+  flyball why pod/web-1 -n shop -o json
+  flyball why ns/old --kubeconfig ~/.kube/config --context production
+
+Works on any cluster. Decisions of controllers are shown if a Flyball manager answers: `flyball up` does; for another one, name a
+kubeconfig for its port with --manager-kubeconfig. Exit code 1: the object does not exist or could not be read.";
+
+const WHY_NOT_HELP: &str = "\
+Examples:
+  flyball why-not scheduled pod/web-1
+  flyball why-not evicted pod/db-0 -n shop
+  flyball why-not scaled hpa web";
+
+/// Which object, and how the answer is printed.
 #[derive(Debug, Group)]
 pub(crate) struct Why {
-    /// The object: `pod/web-1`, `deploy/web`, or `deploy web`.
+    /// The object, as for kubectl: `pod/web-1`, `deploy web`, `hpa/web`, `widgets.example.com/a`.
     #[arg(value_name = "KIND/NAME", num_args = 1..=2, required = true)]
     pub(crate) object: Vec<String>,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct WhyNot {
+    /// What did not happen: scheduled, ready, available, bound, deleted, evicted, scaled, updated or started.
+    #[arg(value_name = "QUESTION")]
+    pub(crate) question: flyball_explain::Question,
+    /// The object, as for kubectl: `pod/web-1`, `deploy web`.
+    #[arg(value_name = "KIND/NAME", num_args = 1..=2, required = true)]
+    pub(crate) object: Vec<String>,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Answer {
     /// The namespace of the object.
     #[arg(long, short, default_value = "default")]
     pub(crate) namespace: String,
-    /// Maximum number of decisions to show; older ones are left out.
-    #[arg(long, default_value_t = 50)]
+    /// Format of the answer.
+    #[arg(long, short, value_enum, default_value_t = Output::Text)]
+    pub(crate) output: Output,
+    /// Maximum number of lines of history; older ones are left out.
+    #[arg(long, default_value_t = 30)]
     pub(crate) limit: usize,
-    /// Format of the output.
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    pub(crate) log_format: LogFormat,
-    #[command(flatten)]
-    pub(crate) target: Target,
+    /// The context of the kubeconfig [default: its current context].
+    #[arg(long)]
+    pub(crate) context: Option<String>,
+    /// A kubeconfig whose server is the port of a Flyball manager (10257), for the decisions of its controllers.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) manager_kubeconfig: Option<PathBuf>,
+    /// The kubeconfig [default: $KUBECONFIG, then ~/.flyball/kubeconfig, then ~/.kube/config].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Text,
+    /// One JSON document.
+    Json,
 }
 
 #[derive(Debug, Group)]

@@ -1,5 +1,7 @@
 //! The client for a running cluster, from the kubeconfig that `flyball up` wrote.
 
+use std::path::Path;
+
 use anyhow::{Context as _, bail};
 use flyball_client::{Client, ClientOptions, ConnectOptions, connect};
 
@@ -14,7 +16,13 @@ pub(crate) async fn client(target: &Target) -> anyhow::Result<Client> {
             path.display()
         );
     }
-    let options = ConnectOptions { kubeconfig: Some(path.clone()), ..ConnectOptions::default() };
+    connected(&path, None).await
+}
+
+/// The client for a kubeconfig and one of its contexts.
+pub(crate) async fn connected(path: &Path, context: Option<&str>) -> anyhow::Result<Client> {
+    let context = context.map(str::to_owned);
+    let options = ConnectOptions { kubeconfig: Some(path.to_owned()), context, ..ConnectOptions::default() };
     let connection = connect(&options).await.with_context(|| path.display().to_string())?;
     let options = ClientOptions {
         user_agent: concat!("flyball/", env!("CARGO_PKG_VERSION")).to_owned(),

@@ -1,4 +1,4 @@
-//! Decisions and waits as lines: text, coloured on a terminal, or JSON.
+//! Decisions as lines: text, coloured on a terminal, or JSON.
 
 use std::io::Write as _;
 
@@ -58,38 +58,6 @@ impl Target {
             (kind, "") => format!("{kind} {}", self.name),
             (kind, namespace) => format!("{kind} {namespace}/{}", self.name),
         }
-    }
-}
-
-/// What one key of a controller is waiting for.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Wait {
-    controller: String,
-    object: Target,
-    r#for: Vec<Awaited>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Awaited {
-    Object { object: Target, until: String },
-    Time { time: String, when: String },
-}
-
-impl Wait {
-    /// `replicaset                replicaset default/web is waiting for pod default/web-1 to become available`
-    pub(crate) fn text(&self, colour: bool) -> String {
-        let list = self.r#for.iter().map(|awaited| match awaited {
-            Awaited::Object { object, until } => format!("{} {until}", object.text()),
-            Awaited::Time { time, when } => format!("{time}, {when}"),
-        });
-        let list = list.collect::<Vec<_>>().join("; and for ");
-        format!(
-            "{:<12}  {}  {} is waiting for {list}",
-            "now",
-            paint(colour, "36", &who(&self.controller)),
-            paint(colour, "1", &self.object.text()),
-        )
     }
 }
 
@@ -187,20 +155,5 @@ mod tests {
         let failed = Line { outcome: "refused".to_owned(), detail: "quota".to_owned(), ..line };
         assert_eq!(failed.text(false), format!("{want}  [refused: quota]"));
         assert!(failed.text(true).contains("\x1b[31m"));
-    }
-
-    #[test]
-    fn a_wait_says_what_is_awaited() {
-        let wait = serde_json::json!({
-            "controller": "replicaset-controller", "object": {"kind": "ReplicaSet", "namespace": "default", "name": "web"},
-            "for": [
-                {"object": {"kind": "Pod", "namespace": "default", "name": "web-1"}, "until": "to become available"},
-                {"time": "2026-01-02T03:04:05Z", "when": "when it expires"},
-            ],
-        });
-        let wait: Wait = serde_json::from_value(wait).unwrap();
-        let want = "now           replicaset                replicaset default/web is waiting for pod default/web-1 to \
-                    become available; and for 2026-01-02T03:04:05Z, when it expires";
-        assert_eq!(wait.text(false), want);
     }
 }

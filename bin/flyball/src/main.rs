@@ -4,6 +4,7 @@
 
 mod args;
 mod ask;
+mod assets;
 mod demo;
 mod lines;
 mod node;
@@ -33,9 +34,14 @@ fn main() -> ExitCode {
     let outcome = runtime.block_on(async {
         match args.command {
             Command::Up(options) => up::run(options).await,
-            Command::Why(options) => why::run(&options).await,
+            Command::Why(options) => why::run(&options.object, None, &options.answer).await,
+            Command::WhyNot(options) => {
+                why::run(&options.object, Some(options.question), &options.answer).await
+            }
             Command::Node(options) => node::run(&options).await,
             Command::Demo(options) => demo::run(&options).await,
+            Command::Assets(options) => assets::make(&options),
+            Command::Asset { program } => assets::run(program).await,
         }
     });
     match outcome {

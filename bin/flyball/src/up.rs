@@ -43,6 +43,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<()> {
         nodes: nodes::Options { count: args.nodes, heartbeat: heartbeat(&manager_flags) },
         manager_flags,
         toleration: Duration::from_secs(args.pods_move_after.into()),
+        ..Options::default()
     })
     .await?;
     let text = cluster.kubeconfig()?.context("the cluster does not serve")?;

@@ -1,47 +1,77 @@
-//! `flyball why KIND/NAME`: the decisions about an object, and what controllers wait for, from the running process.
+//! `flyball why` and `why-not`: reads what matters for an object, and prints the explanation.
 
 use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use flyball_api::{Key, ResourceType};
-use flyball_client::Client;
-use serde_json::Value;
+use flyball_api::{ResourceType, Timestamp};
+use flyball_client::Discovery;
+use flyball_explain::{Question, Ref, explain, gather, text};
 
-use crate::args::{LogFormat, Why};
-use crate::ask;
-use crate::lines::{Line, Wait, say};
+use crate::args::{Answer, Output};
+use crate::lines::{print, say};
+use crate::{ask, place};
 
-pub(crate) async fn run(args: &Why) -> anyhow::Result<()> {
-    let client = ask::client(&args.target).await?;
-    let (asked, name) = object(&args.object)?;
-    let kind = kind_of(&client, asked).await?;
-    let namespace = if kind.resource.namespaced { args.namespace.as_str() } else { "" };
-    let query = query(&kind.resource.kind, namespace, name, args.limit);
-    let (decisions, forgotten) = entries(&client, "decisions", &query).await?;
-    let (waits, _) = entries(&client, "waiting", &query).await?;
-    if decisions.is_empty() && waits.is_empty() {
-        return explain_silence(&client, &kind, &Key::new(namespace, name), forgotten).await;
+pub(crate) async fn run(words: &[String], question: Option<Question>, args: &Answer) -> anyhow::Result<()> {
+    let (asked, name) = object(words)?;
+    let path = kubeconfig(args.kubeconfig.as_deref())?;
+    let client = ask::connected(&path, args.context.as_deref()).await?;
+    let discovery = client.discover().await.context("discover the kinds of the cluster")?;
+    let kind = kind_of(&discovery, asked)?;
+    let namespace = if kind.namespaced { args.namespace.as_str() } else { "" };
+    let asked = Ref::new(&kind.group, &kind.kind, namespace, name);
+    let now = Timestamp::now();
+    let mut world =
+        gather::gather(&client, &discovery, &asked, now).await.with_context(|| format!("read {asked}"))?;
+    match &args.manager_kubeconfig {
+        Some(path) => gather::remember(&ask::connected(path, None).await?, &mut world, &asked).await,
+        None => gather::remember(&client, &mut world, &asked).await,
     }
-    let colour = std::io::stdout().is_terminal();
-    for decision in decisions {
-        match args.log_format {
-            LogFormat::Json => say!("{decision}"),
-            LogFormat::Text => {
-                let line: Line = serde_json::from_value(decision).context("read a decision")?;
-                say!("{}", line.text(colour));
-            }
-        }
-    }
-    for wait in waits {
-        match args.log_format {
-            LogFormat::Json => say!("{wait}"),
-            LogFormat::Text => {
-                let wait: Wait = serde_json::from_value(wait).context("read what is being waited for")?;
-                say!("{}", wait.text(colour));
-            }
-        }
+    let explanation = match explain(&world, &asked, question, args.limit) {
+        Ok(explanation) => explanation,
+        Err(failure) => bail!("{failure}{}", last_seen(&world, &asked)),
+    };
+    match args.output {
+        Output::Json => say!("{}", serde_json::to_string_pretty(&explanation)?),
+        Output::Text => print(&text(&explanation, std::io::stdout().is_terminal())),
     }
     Ok(())
+}
+
+/// What controllers did to an object that is gone.
+fn last_seen(world: &flyball_explain::World, asked: &Ref) -> String {
+    let last = world.decisions.iter().rev().find(|decision| decision.target.is(asked));
+    match last {
+        Some(decision) => {
+            format!(
+                "; the last that a controller did to it: {} ({}), {}: {}",
+                decision.action, decision.controller, decision.time, decision.why
+            )
+        }
+        None => String::new(),
+    }
+}
+
+/// The given file, `$KUBECONFIG`, that of `flyball up`, or that of kubectl.
+fn kubeconfig(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(path) = asked {
+        return place::kubeconfig(Some(path));
+    }
+    if let Some(list) = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty()) {
+        let first = std::env::split_paths(&list).find(|path| path.exists());
+        return first.with_context(|| format!("KUBECONFIG names no file that exists: {}", list.display()));
+    }
+    let own = place::kubeconfig(None)?;
+    let usual =
+        std::env::home_dir().map(|home| home.join(".kube").join("config")).filter(|path| path.exists());
+    match (own.exists(), usual) {
+        (true, _) => Ok(own),
+        (false, Some(usual)) => Ok(usual),
+        (false, None) => bail!(
+            "there is no {}: start a cluster with `flyball up`, or name a kubeconfig with --kubeconfig",
+            own.display()
+        ),
+    }
 }
 
 /// Kind and name from `deploy/web` or `deploy web`.
@@ -57,69 +87,28 @@ fn object(words: &[String]) -> anyhow::Result<(&str, &str)> {
     }
 }
 
-/// Explains why there are no decisions about an object: it does not exist, they have been dropped from the log, or there were
-/// none.
-async fn explain_silence(client: &Client, kind: &Kind, key: &Key, forgotten: u64) -> anyhow::Result<()> {
-    let name = format!("{} {key}", kind.resource.kind.to_lowercase());
-    match client.get_dynamic(&kind.resource, key).await {
-        Err(error) if error.is_not_found() && forgotten == 0 => {
-            bail!("there is no {name}, and no controller has written it since the cluster was started")
-        }
-        Err(error) if error.is_not_found() => bail!(
-            "there is no {name}; if there was one, the decisions about it are no longer in the log ({forgotten} older \
-             decisions were dropped)"
-        ),
-        Err(error) => return Err(error.into()),
-        Ok(_) if forgotten == 0 => say!("No controller has written {name} since the cluster was started."),
-        Ok(_) => say!(
-            "There is no decision about {name} in the log: controllers may have written it earlier, but the {forgotten} oldest \
-             decisions since the cluster was started were dropped."
-        ),
-    }
-    Ok(())
-}
-
-/// The entries of the debug page `page`, which is an object with a list of the same name; and how many it no longer has.
-async fn entries(client: &Client, page: &str, query: &str) -> anyhow::Result<(Vec<Value>, u64)> {
-    let reply = client.get_raw(&format!("/debug/{page}?{query}")).await;
-    let reply = reply.with_context(|| format!("get /debug/{page}"))?;
-    let mut body: Value =
-        serde_json::from_slice(&reply.body).with_context(|| format!("read /debug/{page}"))?;
-    let forgotten = body["forgotten"].as_u64().unwrap_or(0);
-    match body[page].take() {
-        Value::Array(entries) => Ok((entries, forgotten)),
-        _ => bail!("/debug/{page} has no list of that name"),
-    }
-}
-
-fn query(kind: &str, namespace: &str, name: &str, limit: usize) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("kind", kind).append_pair("namespace", namespace).append_pair("name", name);
-    query.append_pair("limit", &limit.to_string());
-    query.finish()
-}
-
-struct Kind {
-    resource: ResourceType,
-}
-
 /// The kind for `pod`, `pods`, `po` or `Pod`, from discovery.
-async fn kind_of(client: &Client, given: &str) -> anyhow::Result<Kind> {
-    let discovery = client.discover().await.context("discover the kinds of the cluster")?;
+fn kind_of<'a>(discovery: &'a Discovery, given: &str) -> anyhow::Result<&'a ResourceType> {
     let wanted = given.to_lowercase();
     let (wanted, group) = match wanted.split_once('.') {
-        Some((name, group)) => (name, Some(group)),
+        Some((name, group)) => (name, Some(group.to_owned())),
         None => (wanted.as_str(), None),
     };
+    let is_of = |resource: &ResourceType, group: &str| {
+        resource.group == group || group == format!("{}.{}", resource.version, resource.group)
+    };
     let found = discovery.resources.iter().find(|resource| {
-        let of_group = group.is_none_or(|group| resource.resource.group == group);
+        if !resource.has_verb("get") {
+            return false;
+        }
+        let of_group = group.as_ref().is_none_or(|group| is_of(&resource.resource, group));
         let kind = resource.resource.kind.to_lowercase();
         let short = resource.short_names.iter().any(|short| short == wanted);
         let named = kind == wanted || resource.resource.plural == wanted || short;
         of_group && named
     });
     match found {
-        Some(found) => Ok(Kind { resource: found.resource.clone() }),
+        Some(found) => Ok(&found.resource),
         None => bail!("the cluster has no kind {given:?}"),
     }
 }

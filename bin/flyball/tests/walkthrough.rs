@@ -109,7 +109,11 @@ async fn a_deployment_heals_scales_rolls_out_and_back_and_goes() -> anyhow::Resu
     settled(&pods, 2, "nginx:1").await?;
 
     let why = up.flyball(&["why", "deploy/web"])?;
-    ensure!(why.contains("creates replicaset default/web-"), "why does not say so: {why}");
+    ensure!(
+        why.starts_with("Deployment default/web: 2 of 2 replicas available\n")
+            && why.contains("deployment-controller  ReplicaSet web-"),
+        "why does not say so: {why}"
+    );
 
     let suspended = json!({
         "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"},
@@ -117,9 +121,9 @@ async fn a_deployment_heals_scales_rolls_out_and_back_and_goes() -> anyhow::Resu
             "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}}}}},
     });
     client.create::<CronJob>("default", &suspended).await.context("create a suspended CronJob")?;
-    let want = "cronjob default/nightly is waiting for cronjob default/nightly to be resumed";
+    let want = "CronJob default/nightly: suspended\nBlocked: it is suspended (set by ";
     tokio::time::timeout(PATIENCE, async {
-        while !up.flyball(&["why", "cronjob/nightly"])?.contains(want) {
+        while !up.flyball(&["why", "cj", "nightly"])?.contains(want) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         anyhow::Ok(())
@@ -234,8 +238,8 @@ fn what_cannot_work_is_said() -> anyhow::Result<()> {
         (new(&["--", "--node-monitor-period=soon"]),      1, "--node-monitor-period".to_owned()),
         (vec!["up", "--port", "0", "--data-dir", &file],  1, format!("--data-dir {file}: this is a file, not a directory")),
         (new(&["--controllers=-deployment-controller"]),  1, "write --controllers='*,-deployment-controller'".to_owned()),
-        (vec!["why", "deploy", "web"],                    1, "there is no deployment default/web".to_owned()),
-        (vec!["why", "node/node-9"],                      1, "there is no node node-9".to_owned()),
+        (vec!["why", "deploy", "web"],                    1, "Deployment default/web does not exist".to_owned()),
+        (vec!["why", "node/node-9"],                      1, "Node node-9 does not exist".to_owned()),
         (vec!["why", "web"],                              1, "\"web\" is not of the form KIND/NAME".to_owned()),
         (vec!["why", "dog/web"],                          1, "the cluster has no kind \"dog\"".to_owned()),
         (vec!["node", "stop", "node-9"],                  1, "there is no node \"node-9\"; there are: node-1, node-2, node-3".to_owned()),

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -13,17 +13,36 @@ use flyball_apiserver::pki::{Ca, Pair};
 
 use super::StartError;
 
+/// The names and addresses in every serving certificate.
+const NAMES: [&str; 6] =
+    ["127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+const ROOT_CA: &str = "root-ca.crt";
+
+/// Certificates and keys that somebody else has made, all PEM.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    pub serving: Pair,
+    /// Who signs certificates of clients, beside the cluster itself.
+    pub client_ca: Option<String>,
+    /// Signs service account tokens; generated if absent.
+    pub service_account_key: Option<String>,
+}
+
 /// Keys and certificates, and the folder with their files.
 pub(super) struct Identity {
     pub(super) ca: Ca,
     pub(super) service_account_key: String,
     folder: PathBuf,
+    foreign: Option<Credentials>,
     _temporary: Option<tempfile::TempDir>,
 }
 
 impl Identity {
     /// Reads the identity from `data_dir`, or creates it; without a directory it is temporary.
-    pub(super) fn prepare(data_dir: Option<&Path>) -> Result<Self, StartError> {
+    pub(super) fn prepare(
+        data_dir: Option<&Path>,
+        foreign: Option<&Credentials>,
+    ) -> Result<Self, StartError> {
         let (folder, temporary) = match data_dir {
             Some(dir) => (dir.join("pki"), None),
             None => {
@@ -34,15 +53,53 @@ impl Identity {
         };
         fs::create_dir_all(&folder).map_err(|source| file(&folder, source))?;
         let ca = authority(&folder)?;
-        let service_account_key = match read(&folder.join("sa.key"))? {
-            Some(key) => key,
-            None => {
+        let given = foreign.and_then(|foreign| foreign.service_account_key.clone());
+        let service_account_key = match (given, read(&folder.join("sa.key"))?) {
+            (Some(given), _) => {
+                write_private(&folder.join("sa.key"), &given)?;
+                given
+            }
+            (None, Some(key)) => key,
+            (None, None) => {
                 let key = rcgen::KeyPair::generate().map_err(|error| StartError::Pki(error.into()))?;
                 write_private(&folder.join("sa.key"), &key.serialize_pem())?;
                 key.serialize_pem()
             }
         };
-        Ok(Self { ca, service_account_key, folder, _temporary: temporary })
+        let identity =
+            Self { ca, service_account_key, folder, foreign: foreign.cloned(), _temporary: temporary };
+        write_private(&identity.folder.join(ROOT_CA), identity.root_ca())?;
+        Ok(identity)
+    }
+
+    /// The certificate by which clients trust the server: that of the authority, or the serving certificate itself if
+    /// another authority has signed it.
+    pub(super) fn root_ca(&self) -> &str {
+        self.foreign.as_ref().map_or(&self.ca.pair.cert, |foreign| &foreign.serving.cert)
+    }
+
+    /// The file with [`root_ca`](Self::root_ca).
+    pub(super) fn root_ca_file(&self) -> String {
+        self.path(ROOT_CA)
+    }
+
+    /// The certificates of all authorities whose clients are trusted.
+    pub(super) fn client_ca(&self) -> String {
+        let foreign = self.foreign.as_ref().and_then(|foreign| foreign.client_ca.as_deref());
+        format!("{}\n{}", self.ca.pair.cert, foreign.unwrap_or_default())
+    }
+
+    /// The serving certificate, for a server on `bind` that also has other names.
+    pub(super) fn serving(&self, bind: IpAddr, others: &[String]) -> Result<Pair, StartError> {
+        if let Some(foreign) = &self.foreign {
+            return Ok(foreign.serving.clone());
+        }
+        let mut names: Vec<String> = NAMES.map(str::to_owned).into();
+        names.extend((!bind.is_unspecified()).then(|| bind.to_string()));
+        names.extend(others.iter().cloned());
+        names.sort_unstable();
+        names.dedup();
+        self.ca.server(&names).map_err(|error| StartError::Pki(error.into()))
     }
 
     /// The path of one of the files, as the value of a flag.

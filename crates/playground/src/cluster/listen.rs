@@ -1,6 +1,6 @@
 //! Which port to serve on.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tokio::net::TcpListener;
 
@@ -18,23 +18,33 @@ pub enum Port {
     Exactly(u16),
 }
 
-/// Listens on the loopback address.
-pub(super) async fn bind(port: Port) -> Result<(TcpListener, SocketAddr), StartError> {
+/// Listens on an address of this machine.
+pub(super) async fn bind(on: IpAddr, port: Port) -> Result<(TcpListener, SocketAddr), StartError> {
     match port {
-        Port::Exactly(port) => open(port).await,
-        Port::Usual => match open(USUAL).await {
-            Err(StartError::PortTaken { .. }) => open(0).await,
+        Port::Exactly(port) => open(on, port).await,
+        Port::Usual => match open(on, USUAL).await {
+            Err(StartError::PortTaken { .. }) => open(on, 0).await,
             other => other,
         },
     }
 }
 
-async fn open(port: u16) -> Result<(TcpListener, SocketAddr), StartError> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+async fn open(on: IpAddr, port: u16) -> Result<(TcpListener, SocketAddr), StartError> {
+    let address = SocketAddr::from((on, port));
     let listener = TcpListener::bind(address).await.map_err(|source| match source.kind() {
         std::io::ErrorKind::AddrInUse => StartError::PortTaken { port },
         _ => StartError::Listen { address, source },
     })?;
     let address = listener.local_addr().map_err(|source| StartError::Listen { address, source })?;
     Ok((listener, address))
+}
+
+/// The address by which this machine reaches a server that listens on `address`.
+pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        other => other,
+    };
+    SocketAddr::new(ip, address.port())
 }

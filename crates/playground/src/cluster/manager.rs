@@ -17,7 +17,7 @@ use flyball_manager::{KUBE_CONTROLLER_MANAGER, Prepared, Surroundings, prepare};
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::gates::Gates;
 use flyball_runtime::{
-    Clock, DebugPages, Extensions, Health, Leadership, Metrics, Shared, Signal, Supervision, version,
+    DebugPages, Extensions, Health, Leadership, Metrics, Shared, Signal, Supervision, version,
 };
 use tokio::task::JoinHandle;
 
@@ -39,7 +39,7 @@ pub(super) fn start(
     decisions: DecisionLog,
     shutdown: Signal,
 ) -> Result<(Controllers, JoinHandle<()>), StartError> {
-    let asked = options.manager_flags.as_slice();
+    let (asked, clock) = (options.manager_flags.as_slice(), options.clock);
     let Prepared { options, gates, mut controllers, notices, .. } = read(identity, options)?;
     // No notices about flags that we set ourselves.
     let names: Vec<&str> = asked.iter().filter_map(|flag| flag.split('=').next()).collect();
@@ -58,14 +58,14 @@ pub(super) fn start(
     let cloud = Simulated::new(Config::default()).cloud();
     let shared = Shared {
         component: KUBE_CONTROLLER_MANAGER.name,
-        clock: Clock::system(),
+        clock,
         config: Arc::new(options.config.clone()),
         gates,
         informers: Informers::new(Client::new(transport, unlimited), InformerOptions::default()),
         decisions,
         debug: DebugPages::default(),
         metrics: Metrics::default(),
-        server_ca: Some(identity.ca.pair.cert.as_str().into()),
+        server_ca: Some(identity.root_ca().into()),
         extensions: Extensions::default().with(cloud.clone()),
     };
     let supervision =
@@ -97,7 +97,7 @@ fn balancing(list: &[String], gates: &Gates) -> Option<&'static Controller> {
 fn read(identity: &Identity, options: &Options) -> Result<Prepared, StartError> {
     let mut arguments = vec![
         format!("--service-account-private-key-file={}", identity.path("sa.key")),
-        format!("--root-ca-file={}", identity.path("ca.crt")),
+        format!("--root-ca-file={}", identity.root_ca_file()),
         format!("--cluster-signing-cert-file={}", identity.path("ca.crt")),
         format!("--cluster-signing-key-file={}", identity.path("ca.key")),
         "--use-service-account-credentials=true".to_owned(),

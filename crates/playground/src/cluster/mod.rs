@@ -7,7 +7,7 @@ mod manager;
 mod pages;
 mod transport;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,7 @@ use flyball_runtime::events::Recorder;
 use flyball_runtime::{Clock, Signal, SignalSender};
 use tokio::task::JoinHandle;
 
+pub use identity::Credentials;
 pub use listen::Port;
 
 use crate::writer::Writer;
@@ -36,14 +37,36 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Options {
     /// Keep all data in this directory; in memory if absent.
     pub data_dir: Option<PathBuf>,
-    /// Serve HTTPS on the loopback address; not at all if absent.
+    /// Serve HTTPS on this port; not at all if absent.
     pub port: Option<Port>,
+    /// The address to serve on.
+    pub bind: IpAddr,
+    /// Names and addresses in the serving certificate, beside those that every cluster has.
+    pub names: Vec<String>,
+    /// Certificates and keys from elsewhere, instead of the cluster's own.
+    pub credentials: Option<Credentials>,
+    /// What runs beside the API server.
+    pub components: Components,
     /// Which controllers run, in the syntax of `--controllers` of kube-controller-manager.
     pub controllers: Vec<String>,
     pub manager_flags: Vec<String>,
     /// How long pods stay on an unreachable node, unless they have tolerations for it.
     pub toleration: Duration,
     pub nodes: nodes::Options,
+    /// Options of the API server that do not follow from the others.
+    pub server: flyball_apiserver::Options,
+    /// The clock of all components. A virtual one must be of the runtime that the cluster is started on.
+    pub clock: Clock,
+}
+
+/// What runs beside the API server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Components {
+    /// The controllers that are enabled, the scheduler, simulated nodes and disks.
+    #[default]
+    All,
+    /// Nothing: objects stay as clients write them.
+    None,
 }
 
 impl Default for Options {
@@ -51,10 +74,16 @@ impl Default for Options {
         Self {
             data_dir: None,
             port: None,
+            bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            names: Vec::new(),
+            credentials: None,
+            components: Components::All,
             controllers: vec!["*".to_owned()],
             manager_flags: Vec::new(),
             toleration: Duration::from_secs(300),
             nodes: nodes::Options::default(),
+            server: flyball_apiserver::Options::default(),
+            clock: Clock::system(),
         }
     }
 }
@@ -134,33 +163,35 @@ impl Cluster {
         if let Some(path) = options.data_dir.as_ref().filter(|path| path.exists() && !path.is_dir()) {
             return Err(StartError::NotADirectory { path: path.clone() });
         }
-        let identity = identity::Identity::prepare(options.data_dir.as_deref())?;
+        let identity =
+            identity::Identity::prepare(options.data_dir.as_deref(), options.credentials.as_ref())?;
         let listening = match options.port {
-            Some(port) => Some(listen::bind(port).await?),
+            Some(port) => Some(listen::bind(options.bind, port).await?),
             None => None,
         };
-        let address = listening.as_ref().map(|(_, address)| *address);
+        let address = listening.as_ref().map(|(_, address)| listen::reachable(*address));
         let decisions = DecisionLog::default();
         let kubelet: Arc<kubelet::Simulated> = Arc::default();
+        let clock = options.clock;
         let server = ApiServer::new(flyball_apiserver::Options {
+            clock: Arc::new(move || clock.now()),
             seed: identity::seed(),
             data_dir: options.data_dir.as_ref().map(|dir| dir.join("objects")),
             service_account_key: Some(identity.service_account_key.clone()),
             advertise: address.map_or_else(|| "127.0.0.1:6443".to_owned(), |address| address.to_string()),
             pages: pages::pages(&decisions),
-            kubelet: Some(kubelet.clone()),
+            kubelet: (options.components == Components::All).then(|| kubelet.clone() as _),
             toleration: options.toleration,
             audit_entries: AUDITED,
-            ..flyball_apiserver::Options::default()
+            ..options.server.clone()
         })
         .map_err(|error| not_started(error, options.data_dir.as_deref()))?;
 
         let (stop_serving, serving_stops) = Signal::new();
         let serving = match listening {
             Some((listener, _)) => {
-                let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default"].map(str::to_owned);
-                let serving = identity.ca.server(&names).map_err(|e| StartError::Pki(e.into()))?;
-                let tls = flyball_apiserver::tls(&serving, Some(&identity.ca.pair.cert));
+                let serving = identity.serving(options.bind, &options.names)?;
+                let tls = flyball_apiserver::tls(&serving, Some(&identity.client_ca()));
                 let tls = tls.map_err(StartError::Tls)?;
                 let server = server.clone();
                 let stops = serving_stops.wait();
@@ -170,23 +201,20 @@ impl Cluster {
         };
 
         let (stop, stops) = Signal::new();
-        let (controllers, manager) =
-            manager::start(&server, &identity, &options, decisions.clone(), stops.clone())?;
-        let kubelets = writer(&server, "kubelet", "flyball:kubelets", &["system:masters"], &decisions);
-        nodes::register(&kubelets, options.nodes.count).await.map_err(StartError::Nodes)?;
-        let driver = writer(&server, "disks", "flyball:disks", &["system:masters"], &decisions);
-        disks::register(&driver).await.map_err(StartError::Disks)?;
-        let binder =
-            writer(&server, scheduler::NAME, "system:kube-scheduler", &["system:masters"], &decisions);
-        let informers = informers(&server);
-        kubelet.set_pods(informers.get());
-        let tasks = vec![
-            manager,
-            tokio::spawn(scheduler::run(binder, informers.clone(), stops.clone())),
-            tokio::spawn(disks::run(driver, informers.clone(), stops.clone())),
-            tokio::spawn(nodes::run(kubelets, informers, options.nodes, stops)),
-        ];
+        let (controllers, tasks) = match options.components {
+            Components::None => (Controllers { running: Vec::new(), notices: Vec::new() }, Vec::new()),
+            Components::All => {
+                let started = run(&server, &identity, &options, &decisions, &stops).await?;
+                kubelet.set_pods(started.informers.get());
+                (started.controllers, started.tasks)
+            }
+        };
         Ok(Self { server, identity, address, decisions, controllers, stop, tasks, stop_serving, serving })
+    }
+
+    /// The API server, for requests without a socket.
+    pub fn server(&self) -> &ApiServer {
+        &self.server
     }
 
     /// The address that it serves on, if it serves at all.
@@ -232,6 +260,37 @@ impl Cluster {
     }
 }
 
+struct Running {
+    controllers: Controllers,
+    informers: Informers,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// Starts all components beside the API server.
+async fn run(
+    server: &ApiServer,
+    identity: &identity::Identity,
+    options: &Options,
+    decisions: &DecisionLog,
+    stops: &Signal,
+) -> Result<Running, StartError> {
+    let (controllers, manager) = manager::start(server, identity, options, decisions.clone(), stops.clone())?;
+    let writer = |name, user| writer(server, name, user, decisions, options.clock);
+    let kubelets = writer("kubelet", "flyball:kubelets");
+    nodes::register(&kubelets, options.nodes.count).await.map_err(StartError::Nodes)?;
+    let driver = writer("disks", "flyball:disks");
+    disks::register(&driver).await.map_err(StartError::Disks)?;
+    let binder = writer(scheduler::NAME, "system:kube-scheduler");
+    let informers = informers(server);
+    let tasks = vec![
+        manager,
+        tokio::spawn(scheduler::run(binder, informers.clone(), stops.clone())),
+        tokio::spawn(disks::run(driver, informers.clone(), stops.clone())),
+        tokio::spawn(nodes::run(kubelets, informers.clone(), options.nodes, stops.clone())),
+    ];
+    Ok(Running { controllers, informers, tasks })
+}
+
 /// Puts the directory from the options into the error; the server knows only a part of it.
 fn not_started(error: flyball_apiserver::StartError, data_dir: Option<&Path>) -> StartError {
     match (error, data_dir) {
@@ -256,11 +315,10 @@ fn writer(
     server: &ApiServer,
     name: &'static str,
     user: &str,
-    groups: &[&str],
     decisions: &DecisionLog,
+    clock: Clock,
 ) -> Writer {
-    let client = client(server, name, user, groups);
-    let clock = Clock::system();
+    let client = client(server, name, user, &["system:masters"]);
     let (events, write) = Recorder::new(name, clock, client.clone());
     tokio::spawn(write);
     Writer::new(name, client, events, decisions.clone(), clock)
