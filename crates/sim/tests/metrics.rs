@@ -176,6 +176,7 @@ async fn work(cluster: &Cluster) -> anyhow::Result<()> {
     let (pods, jobs) = (load::path("v1", "pods"), load::path("batch/v1", "jobs"));
     let autoscalers = load::path("autoscaling/v2", "horizontalpodautoscalers");
     let resource_claims = load::path("resource.k8s.io/v1", "resourceclaims");
+    let volume_claims = load::path("v1", "persistentvolumeclaims");
     load::send_all(
         &api,
         objects().into_iter().map(|(collection, object)| Request::create(collection, object)),
@@ -187,10 +188,14 @@ async fn work(cluster: &Cluster) -> anyhow::Result<()> {
             load::count_if(&api, &autoscalers, |scaler| scaler["status"]["conditions"].is_null()).await?;
         let orphans = load::count_if(&api, &pods, |pod| pod["metadata"]["name"] == "orphan").await?;
         let claims = load::count_if(&api, &resource_claims, |_| true).await?;
-        let done = unfinished + unseen + orphans == 0 && claims == 2;
+        let unbound = load::count_if(&api, &volume_claims, |claim| {
+            claim["metadata"]["name"] == "disk" && claim["status"]["phase"] != "Bound"
+        })
+        .await?;
+        let done = unfinished + unseen + orphans + unbound == 0 && claims == 2;
         Ok((!done).then(|| {
             format!(
-                "{unfinished} jobs, {unseen} autoscalers, {orphans} orphans, {claims} of 2 ResourceClaims"
+                "{unfinished} jobs, {unseen} autoscalers, {orphans} orphans, {unbound} unbound volume claims, {claims} of 2 ResourceClaims"
             )
         }))
     })
@@ -235,6 +240,9 @@ fn objects() -> Vec<(String, Value)> {
         pod
     };
     let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    // Has a class, so that it cannot take the volume that is meant for the other claim.
+    let mut ephemeral = claim.clone();
+    ephemeral["storageClassName"] = "other".into();
     let device = json!({"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "none"}}]}});
     let port = json!([{"port": 80}]);
     let at =
@@ -320,7 +328,7 @@ fn objects() -> Vec<(String, Value)> {
                 "claims",
                 json!({
                     "resourceClaims": [{"name": "r", "resourceClaimTemplateName": "device"}],
-                    "volumes": [{"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}],
+                    "volumes": [{"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": ephemeral}}}],
                 }),
             ),
         ),
