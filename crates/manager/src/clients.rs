@@ -17,8 +17,12 @@ use tokio::time::{Instant, sleep};
 
 use crate::{component::Component, options::Options, run::RunError};
 
-/// How long a starting manager waits for an API server.
-const WAIT_FOR_SERVER: Duration = Duration::from_secs(10);
+/// How long a starting manager waits for an API server if it does no leader election, as upstream.
+pub(crate) const WAIT_FOR_SERVER: Duration = Duration::from_secs(10);
+/// While it waits: the pause between two checks, the deadline of one, and how often a failed one is logged.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(15);
 /// Used in place of a commit in user agents.
 const COMMIT: &str = "flyball";
 
@@ -157,25 +161,33 @@ pub(crate) async fn connect_main(options: &Options, fence: Option<Fence>) -> Res
     connected.map_err(|source| RunError::Config { flag, source })
 }
 
-/// Checks the server's health each second, for a limited time: it may be starting, too.
-pub(crate) async fn wait_for_server(connection: &Connection, client: &Client) -> Result<(), RunError> {
+/// Checks the server's health each second until it is well: it may be starting, too. Without a limit for `patience`, waits as
+/// long as it takes.
+pub(crate) async fn wait_for_server(
+    connection: &Connection,
+    client: &Client,
+    patience: Option<Duration>,
+) -> Result<(), RunError> {
     let start = Instant::now();
-    let mut logged = false;
+    let mut logged: Option<Instant> = None;
     loop {
-        let asked = tokio::time::timeout(WAIT_FOR_SERVER, client.get_raw("/healthz")).await;
-        match asked {
-            Ok(Ok(_)) => return Ok(()),
-            Ok(Err(source)) if start.elapsed() + Duration::from_secs(1) > WAIT_FOR_SERVER => {
-                let (server, origin) = (connection.server().to_string(), connection.origin().to_owned());
-                return Err(RunError::Server { server, origin, source });
-            }
-            Ok(Err(error)) if !logged => {
-                logged = true;
-                tracing::info!(server = %connection.server(), error = %Chain(&error), "waiting for the API server");
-            }
-            _ => {}
+        let limit = patience.map_or(CHECK_TIMEOUT, |patience| patience.saturating_sub(start.elapsed()));
+        let unanswered =
+            || flyball_client::Error::Deadline { what: "GET /healthz".into(), limit: start.elapsed() };
+        let checked = tokio::time::timeout(limit.min(CHECK_TIMEOUT), client.get_raw("/healthz")).await;
+        let error = match checked.unwrap_or_else(|_| Err(unanswered())) {
+            Ok(_) => return Ok(()),
+            Err(error) => error,
+        };
+        if patience.is_some_and(|patience| start.elapsed() + CHECK_INTERVAL > patience) {
+            let (server, origin) = (connection.server().to_string(), connection.origin().to_owned());
+            return Err(RunError::Server { server, origin, source: error });
         }
-        sleep(Duration::from_secs(1)).await;
+        if logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+            logged = Some(Instant::now());
+            tracing::warn!(server = %connection.server(), error = %Chain(&error), "waiting for the API server");
+        }
+        sleep(CHECK_INTERVAL).await;
     }
 }
 

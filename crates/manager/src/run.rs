@@ -13,7 +13,7 @@ use flyball_runtime::{
 use flyball_serving::{LookupError, ServingError};
 
 use crate::{
-    clients::{Clients, connect_main, wait_for_server},
+    clients::{Clients, WAIT_FOR_SERVER, connect_main, wait_for_server},
     engine::Engine,
     equipment::{Equipment, Surroundings},
     lead::{Election, lead},
@@ -75,8 +75,6 @@ pub async fn run(
     let fence = elects.then(|| Fence::new(FenceClock::Boot));
     let connection = connect(&prepared, shadow, fence.clone()).await?;
     let clients = Clients::new(prepared.component, &connection, &prepared.options, &metrics, fence.clone());
-    wait_for_server(&connection, &clients.named("")).await?;
-
     let Equipment { extensions, begin, serve: serve_more } = equipment;
     let informers = informers(&prepared, &clients, &metrics);
     let (decisions, debug, health) = (DecisionLog::default(), DebugPages::default(), Health::default());
@@ -113,6 +111,14 @@ pub async fn run(
 
     let grace = prepared.options.shutdown_timeout;
     let supervision = Supervision { leading: Leadership::always(), shutdown, grace, health };
+    // Upstream serves first, too, and a candidate for the lease has time: if the process ended, a kubelet would restart it later
+    // and later, and the cluster would be without controllers for minutes after its API server is back.
+    let (client, patience) = (clients.named(""), (!elects).then_some(WAIT_FOR_SERVER));
+    tokio::select! {
+        biased;
+        () = supervision.shutdown.wait() => return Ok(()),
+        result = wait_for_server(&connection, &client, patience) => result?,
+    }
     let Some(election) = election else {
         begin.await;
         engine.run(prepared.controllers.iter().copied(), &supervision).await;
