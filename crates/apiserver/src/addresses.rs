@@ -20,6 +20,8 @@ use crate::resource::Resource;
 use crate::server::Inner;
 use crate::store::{Key, ShelfId};
 
+/// Who manages the addresses of Services, as in the label of each.
+const ALLOCATOR: &str = "ipallocator.k8s.io";
 const GROUP: &str = "networking.k8s.io";
 /// Random addresses or ports that are tried before all are searched in order.
 const GUESSES: usize = 64;
@@ -54,7 +56,7 @@ impl Addresses {
             let parent = &address["spec"]["parentRef"];
             let text = |field: &str| parent[field].as_str().unwrap_or_default();
             let service = Key::new(text("namespace"), text("name"));
-            address["metadata"]["labels"]["ipaddress.kubernetes.io/managed-by"] == "ipallocator"
+            address["metadata"]["labels"]["ipaddress.kubernetes.io/managed-by"] == ALLOCATOR
                 && text("resource") == "services"
                 && server.store.get(&ShelfId::new("", "services"), &service).is_none()
         });
@@ -271,7 +273,7 @@ impl Inner {
         let user = crate::bootstrap::system_user();
         let mut writer = Ops::internal(self, &resource, &user);
         let labels = json!({
-            "ipaddress.kubernetes.io/ip-family": family, "ipaddress.kubernetes.io/managed-by": "ipallocator",
+            "ipaddress.kubernetes.io/ip-family": family, "ipaddress.kubernetes.io/managed-by": ALLOCATOR,
         });
         let object = json!({"metadata": {"name": ip, "labels": labels}, "spec": {"parentRef": parent}});
         let created = writer.decode(object).and_then(|object| at_once(writer.create("", object)));

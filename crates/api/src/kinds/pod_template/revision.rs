@@ -1,6 +1,6 @@
 //! Comparison of templates: the form that is compared, and its digest.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::POD_TEMPLATE_HASH;
 use crate::hash::fnv128a;
@@ -33,6 +33,7 @@ fn drop_if_empty(value: &mut Value, path: &str, field: &str) {
     }
 }
 
+/// By path: an annotation or an attribute of a driver may have such a name, too, and is compared letter by letter.
 fn unify_amounts(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(unify_amounts),
@@ -42,12 +43,19 @@ fn unify_amounts(value: &mut Value) {
                     ("limits" | "requests" | "overhead", Value::Object(amounts)) => {
                         amounts.values_mut().for_each(unify)
                     }
-                    ("sizeLimit" | "divisor", value) => unify(value),
+                    ("emptyDir", Value::Object(source)) => unify_field(source, "sizeLimit"),
+                    ("resourceFieldRef", Value::Object(source)) => unify_field(source, "divisor"),
                     (_, value) => unify_amounts(value),
                 }
             }
         }
         _ => {}
+    }
+}
+
+fn unify_field(fields: &mut Map<String, Value>, name: &str) {
+    if let Some(amount) = fields.get_mut(name) {
+        unify(amount);
     }
 }
 
@@ -85,6 +93,40 @@ mod tests {
         ];
         for (case, other, want) in table {
             assert_eq!(base.makes_same_pods(&other), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn only_amounts_are_compared_by_value() {
+        #[rustfmt::skip]
+        let table = [
+            // path in the template, one value, another, whether they make the same pods
+            ("/spec/volumes/0/emptyDir/sizeLimit",                              "1Gi", "1024Mi", true),
+            ("/spec/containers/0/env/0/valueFrom/resourceFieldRef/divisor",     "1",   "1.0",    true),
+            ("/spec/volumes/1/downwardAPI/items/0/resourceFieldRef/divisor",    "1",   "1.0",    true),
+            ("/metadata/annotations/divisor",                                   "1",   "1.0",    false),
+            ("/metadata/labels/sizeLimit",                                      "1Gi", "1024Mi", false),
+            ("/spec/nodeSelector/divisor",                                      "1",   "1.0",    false),
+            ("/spec/volumes/2/csi/volumeAttributes/sizeLimit",                  "1Gi", "1024Mi", false),
+        ];
+        let with = |path: &str, amount: &str| {
+            let mut value = json!({
+                "metadata": {"annotations": {"divisor": ""}, "labels": {"sizeLimit": ""}},
+                "spec": {
+                    "nodeSelector": {"divisor": ""},
+                    "containers": [{"name": "c", "env": [{"name": "e", "valueFrom": {"resourceFieldRef": {"divisor": ""}}}]}],
+                    "volumes": [
+                        {"name": "a", "emptyDir": {"sizeLimit": ""}},
+                        {"name": "b", "downwardAPI": {"items": [{"resourceFieldRef": {"divisor": ""}}]}},
+                        {"name": "c", "csi": {"volumeAttributes": {"sizeLimit": ""}}},
+                    ],
+                },
+            });
+            *value.pointer_mut(path).expect(path) = amount.into();
+            template(value)
+        };
+        for (path, one, other, want) in table {
+            assert_eq!(with(path, one).makes_same_pods(&with(path, other)), want, "{path}");
         }
     }
 

@@ -12,12 +12,15 @@ use serde_json::json;
 
 use super::manifests::HASH;
 
+/// The longest name that the server accepts.
+const LONGEST_NAME: usize = 253;
+
 /// The revision that holds `data`, the set's template.
 pub fn revision(set: &DaemonSet, data: RawJson, number: i64) -> ControllerRevision {
     let hash = set.spec.template.hash(set.status.collision_count);
     ControllerRevision {
         metadata: ObjectMeta {
-            name: revisions::name(&set.metadata.name, &hash).as_str().into(),
+            name: name(&set.metadata.name, &hash).as_str().into(),
             namespace: set.metadata.namespace.clone(),
             labels: set.spec.template.metadata.labels.with(HASH, &hash),
             annotations: set.metadata.annotations.clone(),
@@ -26,6 +29,15 @@ pub fn revision(set: &DaemonSet, data: RawJson, number: i64) -> ControllerRevisi
         },
         data,
         revision: number,
+    }
+}
+
+/// Upstream never cuts the name of the set, so that one with a long name has no revision and no pods; here it is cut if the
+/// server would not take it.
+fn name(set: &str, hash: &str) -> String {
+    match format!("{set}-{hash}") {
+        name if name.len() <= LONGEST_NAME => name,
+        _ => revisions::name(set, hash),
     }
 }
 

@@ -39,6 +39,14 @@ pub fn judge(
             let key = Key::new(view.deployment.metadata.namespace.as_str(), new.name.as_str());
             not_created(view, decision, new, failure, || cached(&key))
         }
+        // The new ReplicaSet has its size: users see what there is of it, and whether the deadline has passed.
+        (Some(failure), _)
+            if failure.tag == Some(Step::ScaleDownOld)
+                && decision.report == Report::Rollout
+                && view.limits.is_rolling() =>
+        {
+            After { is_failure: true, ..success(view, decision, new) }
+        }
         (Some(_), _) => After { is_failure: true, ..After::default() },
     }
 }

@@ -9,7 +9,10 @@
 //!   annotation of its Deployments; a Deployment's template only for a rollback.
 //! - Upstream: `pkg/controller/deployment`. What differs: the status is written at most once per sync; a rollout
 //!   that was complete is not synced repeatedly while one of its pods is not available; a ReplicaSet of the right
-//!   size with wrong size annotations gets the right ones, and so does not block later rollouts.
+//!   size with wrong size annotations gets the right ones, and so does not block later rollouts; a scaled Deployment whose
+//!   strategy became Recreate in the middle of a rollout goes on; a complete Deployment that returns to an earlier template
+//!   and is scaled in one step reports the progress of that ReplicaSet; a ReplicaSet that has more pods than its share never
+//!   grows while the Deployment is scaled down.
 
 pub mod after;
 pub mod annotations;

@@ -21,6 +21,8 @@ const SELECTING_ALL: &str = "SelectingAll";
 pub enum Step {
     /// The creation of the ReplicaSet of the current template.
     Create,
+    /// An old ReplicaSet loses pods.
+    ScaleDownOld,
     Other,
 }
 
@@ -30,12 +32,16 @@ pub fn plan(view: &View<'_>, decision: &Decision<'_>) -> Plan<Step> {
     let mut edits = Edits::default();
     let effect = |action: &Action<'_>| match action {
         Action::Create(new) => create(view.deployment, new).tag(Step::Create).into(),
-        Action::Revise { set, annotations, min_ready_seconds } => edits.update(set, |body| {
+        Action::Revise { set, annotations, min_ready_seconds } => edits.update(set, Step::Other, |body| {
             body["metadata"]["annotations"] = json!(annotations);
             body["spec"]["minReadySeconds"] = json!(min_ready_seconds);
             "it has the current template".to_owned()
         }),
-        Action::Scale { set, from, to } => scale(view, &mut edits, set, (*from, *to)),
+        Action::Scale { set, from, to } => {
+            let is_new = decision.fleet.new.is_some_and(|new| new.uid() == set.uid());
+            let step = if to < from && !is_new { Step::ScaleDownOld } else { Step::Other };
+            scale(view, &mut edits, set, (*from, *to), step)
+        }
         Action::Delete { set } => {
             let why = "it has no pods and is beyond the revision history limit";
             Write::delete::<ReplicaSet>(set).why(why).tag(Step::Other).into()
@@ -73,10 +79,16 @@ fn create(deployment: &Deployment, new: &NewReplicaSet) -> Write {
     }
 }
 
-fn scale(view: &View<'_>, edits: &mut Edits, set: &ReplicaSet, (from, to): (i64, i64)) -> Effect<Step> {
+fn scale(
+    view: &View<'_>,
+    edits: &mut Edits,
+    set: &ReplicaSet,
+    (from, to): (i64, i64),
+    step: Step,
+) -> Effect<Step> {
     let limits = &view.limits;
     let (desired, most, least) = (limits.desired, limits.most(), limits.least_available());
-    let effect = edits.update(set, |body| {
+    let effect = edits.update(set, step, |body| {
         let annotations = serde_json::from_value(body["metadata"]["annotations"].take()).unwrap_or_default();
         body["metadata"]["annotations"] = json!(with_sizes(&annotations, desired, most));
         body["spec"]["replicas"] = json!(to);
@@ -112,7 +124,12 @@ struct Edits {
 
 impl Edits {
     /// An update of a ReplicaSet; `edit` changes the body and says why.
-    fn update(&mut self, set: &ReplicaSet, edit: impl FnOnce(&mut Value) -> String) -> Effect<Step> {
+    fn update(
+        &mut self,
+        set: &ReplicaSet,
+        step: Step,
+        edit: impl FnOnce(&mut Value) -> String,
+    ) -> Effect<Step> {
         let before = self.bodies.remove(set.uid());
         let is_first = before.is_none();
         let mut body = match before.map_or_else(|| manifest(set), Ok) {
@@ -125,7 +142,7 @@ impl Edits {
             true => Write::update::<ReplicaSet>(set.key(), body),
             false => Write::update_after_write::<ReplicaSet>(set.key(), body),
         };
-        write.why(why).tag(Step::Other).into()
+        write.why(why).tag(step).into()
     }
 }
 

@@ -194,9 +194,10 @@ fn condemned(view: &View<'_>, roster: &Roster<'_>) -> Stage {
         return (pods.collect(), None);
     }
     let Some((ordinal, &last)) = roster.condemned.last_key_value() else { return (vec![], None) };
-    // Of several unavailable pods, the first is waited for first: the others may depend on it.
+    // Of several unavailable pods, the first is waited for first: the others may depend on it. A pod may be available by its
+    // conditions and yet not run.
     let lowest_unavailable = roster.condemned.iter().find(|(_, pod)| view.is_unavailable(pod));
-    let is_held_up = lowest_unavailable.is_some_and(|(lowest, _)| lowest != ordinal);
+    let is_held_up = lowest_unavailable.is_none_or(|(lowest, _)| lowest != ordinal);
     if last.metadata.is_deleting() {
         (vec![], Some(on(last, until::DELETED)))
     } else if is_held_up && !is_running_and_ready(last) {

@@ -8,7 +8,8 @@
 //!   [`plan`] decides; [`active`] and [`history`] handle the Jobs that were started, [`status`] reports them.
 //! - Upstream: `pkg/controller/cronjob`. What differs: Jobs are found by the uid of their controller and not by its
 //!   name, and a Job is deleted by its uid, too. A Job that was created but not listed before a crash is listed
-//!   afterwards, by its name; upstream reports it as unexpected, and may start another one.
+//!   afterwards, by its name; upstream reports it as unexpected, and may start another one. If Jobs
+//!   beyond the history limit are deleted, the status is written before that, and again after it.
 
 pub mod active;
 pub mod history;

@@ -12,6 +12,8 @@
 //! - Upstream: `pkg/controller/job`. What differs: the write barrier replaces expectations of pods and of finalizers. In
 //!   `job_pods_creation_total`, a failed creation is not also counted as succeeded. The Workload, the PodGroup and the pods
 //!   of a Job are each created in a sync of their own, and a Job that is being deleted gets no Workload or PodGroup.
+//!   `status.ready` counts a pod whose deletion was refused. If a success policy ends a Job, a pod that a user deleted just
+//!   before does not count as failed: after a crash it could not be told from those that the controller deletes.
 
 pub mod backoff;
 pub mod conclusion;

@@ -6,7 +6,8 @@
 //!   confirms it.
 //! - **Watches** Pods and Nodes, and checks all of them every 20 seconds. **Writes**: deletes pods, and patches
 //!   phase and conditions of those that it deletes.
-//! - Upstream: `pkg/controller/podgc`.
+//! - Upstream: `pkg/controller/podgc`. What differs: a pod that is gone already does not count as an error, and one that is
+//!   to be deleted for several reasons is deleted and counted once.
 
 pub mod invariants;
 pub mod plan;

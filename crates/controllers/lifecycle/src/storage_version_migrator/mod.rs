@@ -5,8 +5,8 @@
 //!   its definition shows the migration, and afterwards lists only the version that is stored.
 //! - **Watches** StorageVersionMigrations and, while one runs, the metadata of the resource. **Writes** their status, the
 //!   condition `StorageMigrating` and the stored versions of CustomResourceDefinitions, and empty applies of the objects.
-//! - Upstream: `pkg/controller/storageversionmigrator`. What differs: it needs no garbage collector beside it, and after a
-//!   migration that failed a definition's stored versions stay as they are.
+//! - Upstream: `pkg/controller/storageversionmigrator`. What differs: it needs no garbage collector beside it, so that Events can
+//!   be migrated, too, and after a migration that failed a definition's stored versions stay as they are.
 //!
 //! Three shells share the work, as upstream's three controllers do: `Runner` starts and stops migrations, `Checkpoints`
 //! finds the version up to which objects are old, `Migrator` rewrites them. Each writes the status, which triggers the next.

@@ -88,7 +88,9 @@ pub fn plan_checkpoint(view: &Checkpoint<'_>) -> Plan {
             Plan::of([write(&checked, "objects up to this version are to be rewritten")])
         }
         (Some(found), _) => {
-            let named = format!("{}, Resource={}", found.resource.api_version(), found.resource.plural);
+            // As Go prints it: the core group is empty, and its slash stays.
+            let ResourceType { group, version, plural, .. } = &found.resource;
+            let named = format!("{group}/{version}, Resource={plural}");
             fail(&format!("resource {named:?} does not support discovery operations: [{}]", NEEDED.join(" ")))
         }
     }

@@ -72,7 +72,8 @@ pub fn plan<'a>(view: &View<'a>) -> Planned<'a> {
         if let Some(family) = Family::named(&slice.address_type) {
             hints.disable(family);
         }
-        effects.push(delete(view.service, slice, "the Service no longer has this family").into());
+        let why = "the Service no longer has this family";
+        effects.push(delete(view.service, slice, "error deleting", why).into());
     }
     let prefix = format!("Error updating Endpoint Slices for Service {}: ", view.service.key());
     let event = Event::warning("FailedToUpdateEndpointSlices", Message::ThenError(prefix));
@@ -140,13 +141,17 @@ fn writes(service: &Service, changes: &Changes<'_>) -> Vec<Write<SliceWrite>> {
                 slice.metadata.name
             ))
     });
-    let delete = changes.delete.iter().map(|slice| delete(service, slice, "it has no endpoints any more"));
+    let delete = changes
+        .delete
+        .iter()
+        .map(|slice| delete(service, slice, "failed to delete", "it has no endpoints any more"));
     create.chain(update).chain(delete).collect()
 }
 
-fn delete(service: &Service, slice: &EndpointSlice, why: &'static str) -> Write<SliceWrite> {
+/// `problem` is how the error of a failed deletion begins.
+fn delete(service: &Service, slice: &EndpointSlice, problem: &str, why: &'static str) -> Write<SliceWrite> {
     let (name, key) = (&slice.metadata.name, service.key());
-    let prefix = format!("failed to delete {name} EndpointSlice for Service {key}: ");
+    let prefix = format!("{problem} {name} EndpointSlice for Service {key}: ");
     slices::delete(slice).why(why).failure_prefix(prefix)
 }
 

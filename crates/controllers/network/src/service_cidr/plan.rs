@@ -19,6 +19,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// The manager of the IPAddresses that belong to Services.
 const ALLOCATOR: &str = "ipallocator.k8s.io";
 const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
+const FAMILY: &str = "ipaddress.kubernetes.io/ip-family";
 
 /// The contents of the condition `Ready`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +116,9 @@ fn dependent<'a>(view: &View<'a>) -> Option<&'a IPAddress> {
 
 /// The address, if it is allocated to a Service.
 pub(super) fn allocated(address: &IPAddress) -> Option<IpAddr> {
-    let is_of_service = address.meta().labels.get(MANAGED_BY) == Some(ALLOCATOR);
-    is_of_service.then(|| address.metadata.name.parse().ok()).flatten()
+    let labels = &address.meta().labels;
+    let ip: IpAddr = address.metadata.name.parse().ok()?;
+    let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
+    // Upstream selects addresses by both labels; the server's allocator sets both.
+    (labels.get(MANAGED_BY) == Some(ALLOCATOR) && labels.get(FAMILY) == Some(family)).then_some(ip)
 }

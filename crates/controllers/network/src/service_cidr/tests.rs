@@ -19,7 +19,14 @@ fn cidr(name: &str, ranges: &str) -> ServiceCIDR {
 }
 
 fn address(name: &str) -> Arc<IPAddress> {
-    let labels = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"});
+    let family = if name.contains(':') { "IPv6" } else { "IPv4" };
+    labelled(
+        name,
+        json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io", "ipaddress.kubernetes.io/ip-family": family}),
+    )
+}
+
+fn labelled(name: &str, labels: serde_json::Value) -> Arc<IPAddress> {
     Arc::new(serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap())
 }
 
@@ -123,5 +130,22 @@ proptest! {
             released.metadata.finalizers = Box::new([]);
             prop_assert_eq!(plan(&View { cidr: &released, ..view }).to_string(), "");
         }
+    }
+}
+
+#[test]
+fn only_addresses_with_both_labels_of_the_allocator_are_of_services() {
+    let (manager, family) = ("ipaddress.kubernetes.io/managed-by", "ipaddress.kubernetes.io/ip-family");
+    #[rustfmt::skip]
+    let table = [
+        (json!({manager: "ipallocator.k8s.io", family: "IPv4"}), true),
+        (json!({manager: "ipallocator.k8s.io", family: "IPv6"}), false),
+        (json!({manager: "ipallocator.k8s.io"}),                 false),
+        (json!({family: "IPv4"}),                                false),
+        (json!({manager: "me", family: "IPv4"}),                 false),
+    ];
+    for (labels, want) in table {
+        let address = labelled("10.0.0.1", labels.clone());
+        assert_eq!(super::plan::allocated(&address).is_some(), want, "{labels}");
     }
 }

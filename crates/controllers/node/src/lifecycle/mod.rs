@@ -10,8 +10,10 @@
 //!   lost nodes.
 //! - Without the gate `SeparateTaintEvictionController`, [`tainteviction`] runs as a part of this controller.
 //! - Upstream: `pkg/controller/nodelifecycle`. Differences: rates follow from the state of the zones in every round, a pod
-//!   gets an event only if it was marked, a new node with the name of an old one starts afresh, and time in which the
-//!   informers were unhealthy, or the watch of leases delivered nothing at all, does not count as silence of nodes.
+//!   gets an event only if it was marked, a new node with the name of an old one starts afresh, an old lease does not count as
+//!   a sign of life after the status was updated, `NoExecute` taints are removed in every round while no node is ready (upstream:
+//!   in the first one), and time in which the informers were unhealthy, or the watch of leases delivered nothing at all, does
+//!   not count as silence of nodes.
 //!
 //! Reading order: [`health`] (when did a node last report?), [`lease_watch`] (would a report have been seen?), [`status`]
 //! (what is written about a lost node), [`zone`] (how disrupted is its zone?), [`response`] (what follows for a node),

@@ -53,3 +53,22 @@ fn what_follows_from_a_failed_creation_depends_on_its_reason() {
         assert_eq!(status.and_then(|status| status.collision_count), collisions, "{case}");
     }
 }
+
+#[test]
+fn a_rollout_is_reported_although_an_old_set_cannot_be_scaled_down() {
+    #[rustfmt::skip]
+    let table = [
+        // failed write          strategy     observed generation in the status that is written
+        (Step::ScaleDownOld,     "",          Some(3)),
+        (Step::ScaleDownOld,     " recreate", None),
+        (Step::Other,            "",          None),
+    ];
+    for (step, strategy, want) in table {
+        let world = World::new(&format!("replicas=3 deadline=60{strategy}"), "new=1/1 a=3/3");
+        let view = world.view();
+        let decision = decide(&view);
+        let after = judge(&view, &decision, Some(&failure(step, 403, "Forbidden", None)), |_| None);
+        let written = after.statement.map(|(statement, _)| statement.status.observed_generation);
+        assert_eq!((after.is_failure, written), (true, want), "{step:?}{strategy}");
+    }
+}

@@ -60,6 +60,7 @@ fn an_ordered_set_scales_down_from_the_last() {
         ("an unready one before it holds it up only if it is unready itself", "1", "0 1:unready 2",     "delete 2 scaled | 2 deleted"),
         ("of two unready ones the first must go first","1",           "0 1:unready 2:unready",          "| 2 ready"),
         ("minReadySeconds, too",                       "1 min-ready=60", "0 1:ready=1 2:ready=1",        "| 2 available"),
+        ("ready by its conditions, but not running",   "1",           "0 1 2:phase=Unknown",            "| 2 ready"),
         ("numbers below the start",                    "2 start=5",   "0 5 6",                          "delete 0 scaled | 0 deleted"),
         ("scaling comes before updating",              "2",           "0:old 1:old 2:old",              "delete 2 scaled | 2 deleted"),
     ]);

@@ -42,6 +42,7 @@ pub(super) fn pod(text: &str) -> Arc<Pod> {
             "pending" | "failed" | "succeeded" => {
                 pod["status"] = json!({"phase": word[..1].to_uppercase() + &word[1..]});
             }
+            "phase" => pod["status"]["phase"] = json!(value),
             "unready" => pod["status"]["conditions"] = json!([]),
             "ready" => pod["status"]["conditions"] = ready(value.parse().unwrap()),
             "terminating" => pod["metadata"]["deletionTimestamp"] = json!(ago(1)),
