@@ -249,10 +249,11 @@ impl Reflector {
     async fn stream_list(&mut self) -> Result<Option<Connection>, Failure> {
         Counters::add(&self.state.counters.streamed_lists, 1);
         let lifetime = self.lifetime();
+        // Before the request: the server decides what the list shows before it responds.
+        let mut list = self.writer.clone().begin_list();
         let mut connection = self.open(WatchFrom::Scratch, lifetime).await?;
         // Reset when the list completes.
         self.broken_streams += 1;
-        let mut list = self.writer.clone().begin_list();
         loop {
             let silence = connection.deadline.min(Instant::now() + LIST_SILENCE);
             let Ok(next) = timeout_at(silence, connection.events.next()).await else { return Ok(None) };

@@ -45,6 +45,7 @@ struct State {
     muted: bool,
     fail_next: u32,
     refuses_watches: bool,
+    response_time: Duration,
     fail_after_pages: Option<u32>,
     retry_after: Option<Duration>,
     page_limit: Option<usize>,
@@ -70,6 +71,7 @@ impl Server {
             muted: false,
             fail_next: 0,
             refuses_watches: false,
+            response_time: Duration::ZERO,
             fail_after_pages: None,
             retry_after: None,
             page_limit: None,
@@ -238,6 +240,11 @@ impl Server {
     pub(super) fn refuse_watches(&self) {
         self.state.lock().refuses_watches = true;
         self.close_watches();
+    }
+
+    /// Responds only after this time. What the response shows is decided when the request arrives, as by the real server.
+    pub(super) fn respond_after(&self, time: Duration) {
+        self.state.lock().response_time = time;
     }
 
     /// Compacts once this many pages have been served.
@@ -442,20 +449,39 @@ impl State {
     }
 }
 
+impl Server {
+    /// Decides about a request when it arrives, and responds when its time has come.
+    fn respond<T: Send + 'static>(
+        &self,
+        decide: impl FnOnce(&mut State) -> Result<T, Failure> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, Failure>> {
+        let state = self.state.clone();
+        async move {
+            let (response, time) = {
+                let mut state = state.lock();
+                (decide(&mut state), state.response_time)
+            };
+            if !time.is_zero() {
+                tokio::time::sleep(time).await;
+            }
+            response
+        }
+        .boxed()
+    }
+}
+
 impl Source for Server {
     fn page(&self, limit: u32, after: Option<String>) -> BoxFuture<'static, Result<Page, Failure>> {
-        let state = self.state.clone();
-        async move { state.lock().page(limit, after) }.boxed()
+        self.respond(move |state| state.page(limit, after))
     }
 
     fn present(&self, name: Option<&Key>) -> BoxFuture<'static, Result<Page, Failure>> {
-        let (state, name) = (self.state.clone(), name.cloned());
-        async move { state.lock().present(name) }.boxed()
+        let name = name.cloned();
+        self.respond(move |state| state.present(name))
     }
 
     fn watch(&self, from: WatchFrom, timeout: Duration) -> BoxFuture<'static, Result<Events, Failure>> {
-        let state = self.state.clone();
-        async move { state.lock().watch(from, timeout) }.boxed()
+        self.respond(move |state| state.watch(from, timeout))
     }
 }
 

@@ -579,6 +579,25 @@ async fn a_change_during_a_streaming_list_is_taken_over_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_streaming_list_begins_with_its_request_and_not_with_the_response() {
+    let server = Server::with(&["a/x"]);
+    let informer = synced(&server).await;
+    sleep(10 * SECOND).await;
+    server.take_requests();
+    server.respond_after(5 * SECOND);
+    Progress::refresh(&informer);
+    settle().await;
+    assert_eq!(server.take_requests(), ["stream"]);
+    // Created after the server has decided what the list shows, and not delivered to the watch yet.
+    server.mute();
+    let created = server.put("a/y", json!({}));
+    let next = Progress::next_list(&informer);
+    sleep(10 * SECOND).await;
+    assert_eq!((informer.counts().relists, informer.version_reached() < created), (1, true));
+    assert!(!Progress::has_listed(&informer, next), "the list does not show what was created after it began");
+}
+
+#[tokio::test(start_paused = true)]
 async fn waiting_for_a_version_ends_when_it_comes_and_leaves_nothing_behind() {
     let server = Server::with(&["a/x"]);
     let informer = synced(&server).await;
