@@ -70,6 +70,8 @@ pub(crate) struct Reflector {
     missing: Option<(Key, Uid, ResourceVersion)>,
     /// The era in which the latest list began.
     era: u64,
+    /// The era whose beginning has cut a delay short. Once only: a server that was restored may keep on failing.
+    noticed: u64,
     /// The highest version of a write that was answered before the latest list began.
     written: ResourceVersion,
     /// Streaming lists in a row that did not complete.
@@ -125,6 +127,7 @@ impl Reflector {
             may_be_restored: false,
             missing: None,
             era: 0,
+            noticed: 0,
             written: ResourceVersion(0),
             broken_streams: 0,
             has_hurried: false,
@@ -190,7 +193,10 @@ impl Reflector {
             let may_hurry = failure.class == Class::Unreachable && !is_first && !self.has_hurried;
             tokio::select! {
                 biased;
-                () = self.era_ended() => return State::Listing,
+                () = self.state.era.ended(self.era.max(self.noticed)) => {
+                    self.noticed = self.state.era.now();
+                    return State::Listing;
+                }
                 () = sleep(delay) => {}
                 // Another informer has reached the server. Once only: the cause may be on this connection.
                 () = self.state.era.contact.regained(), if may_hurry => {

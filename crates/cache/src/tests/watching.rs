@@ -423,6 +423,34 @@ async fn one_informer_that_notices_a_restore_makes_all_list_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_informer_that_cannot_list_after_a_restore_backs_off() {
+    let (failing, restored) = (Server::with(&["a/x"]), Server::with(&["a/x", "a/y", "a/z"]));
+    let era = Arc::new(crate::era::Era::default());
+    let informer = |server: &Server| {
+        let (source, options) = (Arc::new(server.clone()), InformerOptions::default());
+        Informer::<Widget>::start_in(era.clone(), Widget::TYPE, source, &options, StdRng::seed_from_u64(1))
+    };
+    let (first, second) = (informer(&failing), informer(&restored));
+    first.synced().await;
+    second.synced().await;
+    failing.take_requests();
+    failing.respond_after(Duration::from_millis(1));
+    // The first informer lost its watch, and is refused from then on; the second one notices a restore.
+    failing.fail_next(u32::MAX, None);
+    failing.end_watches(Class::Passing, "conversion webhook is down");
+    settle().await;
+    restored.restore(&Server::with(&["a/x"]));
+    restored.cut();
+    sleep(60 * SECOND).await;
+    assert_eq!(second.counts().relists, 1);
+    let requests = failing.take_requests();
+    assert!(requests.len() < 12, "{} requests in a minute", requests.len());
+    failing.fail_next(0, None);
+    let next = Progress::next_list(&first);
+    timeout(61 * SECOND, Progress::listed(&first, next)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_did_not_stream_once_is_asked_again_later() {
     let server = Server::with(&["a/x"]).streaming(Streaming::NoEnd);
     let _informer = synced(&server).await;
