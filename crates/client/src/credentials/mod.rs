@@ -29,10 +29,10 @@ const RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 
 /// The credentials of one identity, and the TLS settings that go with them.
 pub(crate) struct Credentials {
-    config: Config,
-    current: Mutex<Arc<Snapshot>>,
+    config: Arc<Config>,
+    current: Arc<Mutex<Arc<Snapshot>>>,
     /// Locked during a renewal, so that a hundred 401s run one plugin.
-    renewal: tokio::sync::Mutex<Renewal>,
+    renewal: Arc<tokio::sync::Mutex<Renewal>>,
     /// When the files of the client certificate were last read.
     certificate_read: Mutex<Instant>,
 }
@@ -68,9 +68,9 @@ impl Credentials {
     pub(crate) async fn new(config: Config) -> Result<Self, BoxError> {
         let first = Snapshot::build(&config, None).await?;
         Ok(Self {
-            config,
-            current: Mutex::new(Arc::new(first)),
-            renewal: tokio::sync::Mutex::default(),
+            config: Arc::new(config),
+            current: Arc::new(Mutex::new(Arc::new(first))),
+            renewal: Arc::default(),
             certificate_read: Mutex::new(Instant::now()),
         })
     }
@@ -143,7 +143,7 @@ impl Credentials {
     /// Whether there are newer credentials than these. Nothing is renewed more often than every ten seconds: if new credentials
     /// are refused, too, faster renewals do not help.
     async fn renew(&self, old: &Snapshot) -> Result<bool, String> {
-        let mut renewal = self.renewal.lock().await;
+        let mut renewal = self.renewal.clone().lock_owned().await;
         let current = self.snapshot();
         if current.generation != old.generation {
             return Ok(true);
@@ -151,16 +151,24 @@ impl Credentials {
         if renewal.last.is_some_and(|at| at.elapsed() < RENEWAL_PAUSE) {
             return renewal.error.clone().map_or(Ok(false), Err);
         }
-        let built = Snapshot::build(&self.config, Some(&current)).await;
-        renewal.last = Some(Instant::now());
-        renewal.error = built.as_ref().err().map(|error| chain(&**error));
-        match built {
-            Ok(fresh) => {
-                *self.current.lock() = Arc::new(fresh);
-                Ok(true)
+        let (config, shared) = (self.config.clone(), self.current.clone());
+        // A task of its own, which holds the lock: a plugin may take longer than the request that needs it. If it ended with that
+        // request, the next one would start it again, and so on.
+        let renewing = tokio::spawn(async move {
+            let built = Snapshot::build(&config, Some(&current)).await;
+            renewal.last = Some(Instant::now());
+            renewal.error = built.as_ref().err().map(|error| chain(&**error));
+            match built {
+                Ok(fresh) => {
+                    *shared.lock() = Arc::new(fresh);
+                    Ok(true)
+                }
+                Err(error) => Err(chain(&*error)),
             }
-            Err(error) => Err(chain(&*error)),
-        }
+        });
+        renewing
+            .await
+            .unwrap_or_else(|error| Err(format!("the renewal of the credentials was broken off: {error}")))
     }
 }
 

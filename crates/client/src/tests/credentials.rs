@@ -1,4 +1,4 @@
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use super::*;
@@ -217,6 +217,36 @@ async fn expired_credentials_are_replaced_before_a_request_and_not_in_a_hot_loop
     tokio::time::resume();
     assert!(credentials.current().await.is_ok());
     assert_eq!(authorization(&credentials), "Bearer t3");
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_slower_than_a_request_is_not_started_again_by_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let [count, started, go] = ["count", "started", "go"].map(|name| dir.path().join(name));
+    for pipe in [&started, &go] {
+        assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    }
+    // Open for both, so that neither side waits for the other to open it.
+    let open = |pipe: &PathBuf| std::fs::File::options().read(true).write(true).open(pipe).unwrap();
+    let (mut hears, mut tells) = (open(&started), open(&go));
+    let status = credential(r#"{"token":"t'$n'","expirationTimestamp":"2020-01-01T00:00:00Z"}"#);
+    let text = format!(
+        "echo x >> {0}; n=$(wc -l < {0} | tr -d ' '); [ $n = 1 ] || {{ echo x > {1}; read x < {2}; }}; echo '{status}'",
+        count.display(),
+        started.display(),
+        go.display()
+    );
+    let credentials = Credentials::new(with_plugin(script(&text))).await.unwrap();
+    let is_started = tokio::task::spawn_blocking(move || hears.read_exact(&mut [0; 2]));
+    tokio::select! {
+        _ = credentials.current() => panic!("the plugin waits"),
+        started = is_started => started.unwrap().unwrap(),
+    }
+    // The request has timed out. The plugin finishes all the same, and the next request uses what it gives.
+    tells.write_all(b"x\n").unwrap();
+    let next = tokio::time::timeout(Duration::from_secs(30), credentials.current()).await;
+    assert!(next.expect("the plugin was not started again").is_ok());
+    assert_eq!(authorization(&credentials), "Bearer t2");
 }
 
 #[tokio::test]
