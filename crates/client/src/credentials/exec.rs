@@ -16,9 +16,6 @@ use super::tls::Identity;
 use crate::config::{Exec, Interactive};
 use crate::transport::BoxError;
 
-/// The longest part of a plugin's stderr that is quoted.
-const MAX_QUOTED: usize = 300;
-
 /// The longest output that is read.
 const MAX_OUTPUT: u64 = 1 << 20;
 
@@ -58,9 +55,9 @@ async fn output(exec: &Exec) -> Result<Vec<u8>, String> {
             return Err("it must be used interactively, and standard input is not a terminal".to_owned());
         }
     };
-    // Without a terminal its stderr is kept from ours, which would block it if nobody reads the log.
+    // Only a person at a terminal sees its stderr: plugins print credentials there, too, when they are told to be verbose.
     let (stdin, stderr) =
-        if is_interactive { (Stdio::inherit(), Stdio::inherit()) } else { (Stdio::null(), Stdio::piped()) };
+        if is_interactive { (Stdio::inherit(), Stdio::inherit()) } else { (Stdio::null(), Stdio::null()) };
     let mut child = Command::new(&exec.command)
         .args(&exec.args)
         .envs(exec.env.iter().map(|(name, value)| (name, value)))
@@ -71,17 +68,14 @@ async fn output(exec: &Exec) -> Result<Vec<u8>, String> {
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| cannot_start(exec, &error))?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let all = async {
-        let (stdout, stderr, status) = tokio::join!(read(stdout), read(stderr), child.wait());
-        (stdout, stderr, status)
-    };
+    let stdout = child.stdout.take();
+    let all = async { tokio::join!(read(stdout), child.wait()) };
     let limit = if is_interactive { Duration::MAX } else { PATIENCE };
-    let Ok((stdout, stderr, status)) = tokio::time::timeout(limit, all).await else {
+    let Ok((stdout, status)) = tokio::time::timeout(limit, all).await else {
         return Err(format!("it did not end within {} seconds", PATIENCE.as_secs()));
     };
     let status = status.map_err(|error| format!("its end was not seen: {error}"))?;
-    if status.success() { Ok(stdout) } else { Err(failed(status, &stderr)) }
+    if status.success() { Ok(stdout) } else { Err(failed(status)) }
 }
 
 fn cannot_start(exec: &Exec, error: &std::io::Error) -> String {
@@ -104,12 +98,11 @@ async fn read(pipe: Option<impl tokio::io::AsyncRead + Unpin>) -> Vec<u8> {
     bytes
 }
 
-fn failed(status: ExitStatus, stderr: &[u8]) -> String {
-    let said: String = String::from_utf8_lossy(stderr).trim().chars().take(MAX_QUOTED).collect();
-    match said.is_empty() {
-        true => format!("it ended with {status}"),
-        false => format!("it ended with {status}: {said:?}"),
-    }
+fn failed(status: ExitStatus) -> String {
+    format!(
+        "it ended with {status}; what it prints is not logged, since it may be secret: run the command by hand, with the \
+         arguments and the environment of the kubeconfig, to see it"
+    )
 }
 
 /// The request that a plugin finds in its environment.
