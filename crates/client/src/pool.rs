@@ -27,7 +27,7 @@ use crate::transport::{Body, BoxError, Transport, TransportError};
 
 /// Idle HTTP/1.1 connections kept for the next request.
 const MAX_IDLE: usize = 16;
-/// HTTP/1.1 connections open at once, for servers without HTTP/2.
+/// HTTP/1.1 connections in use at once, for servers without HTTP/2.
 const MAX_HTTP1: usize = 256;
 /// Further connections that replace silent ones. There are so many only if servers accept connections and do not respond.
 const MAX_SUSPECTS: usize = 8;
@@ -72,7 +72,7 @@ struct Inner {
 #[derive(Default)]
 struct Open {
     shared: Vec<Arc<Shared>>,
-    idle: Vec<Single>,
+    idle: Vec<Http1>,
     /// The last dial that failed, which fails the requests that were waiting for it.
     failed: Option<(Instant, Arc<str>)>,
 }
@@ -84,10 +84,15 @@ struct Shared {
     tls_generation: u64,
 }
 
-/// An HTTP/1.1 connection, used by one request at a time.
-struct Single {
+/// An HTTP/1.1 connection.
+struct Http1 {
     sender: http1::SendRequest<Full<Bytes>>,
     tls_generation: u64,
+}
+
+/// An HTTP/1.1 connection in use, by one request. An idle one has no slot.
+struct Single {
+    connection: Http1,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -220,14 +225,16 @@ impl Inner {
 
     async fn dial(&self, credentials: &Snapshot) -> Result<Lease, BoxError> {
         if self.speaks_http1.load(Ordering::Relaxed) {
-            // HTTP/1.1 connections are not shared: only wait for a free slot.
-            let link = self.dialer.dial(credentials.tls.clone()).await?;
-            return self.admit(link, credentials.tls_generation).await;
+            return self.dial_http1(credentials).await;
         }
         let asked = Instant::now();
-        let _one_at_a_time = self.dialling.lock().await;
+        let one_at_a_time = self.dialling.lock().await;
         if let Some(lease) = self.reuse(credentials.tls_generation) {
             return Ok(lease);
+        }
+        if self.speaks_http1.load(Ordering::Relaxed) {
+            drop(one_at_a_time);
+            return self.dial_http1(credentials).await;
         }
         if let Some((_, error)) = self.open.lock().failed.as_ref().filter(|(at, _)| *at > asked) {
             return Err(error.to_string().into());
@@ -241,6 +248,22 @@ impl Inner {
                 self.open.lock().failed = Some((Instant::now(), chain(&*error).into()));
                 Err(error)
             }
+        }
+    }
+
+    /// HTTP/1.1 connections are not shared: waits for a free slot, and opens a connection only then.
+    async fn dial_http1(&self, credentials: &Snapshot) -> Result<Lease, BoxError> {
+        let slot = self.http1_slots.clone().acquire_owned().await?;
+        let tls_generation = credentials.tls_generation;
+        let idle = self.open.lock().idle(tls_generation);
+        if let Some(connection) = idle {
+            return Ok(Lease::Whole(Single { connection, _slot: slot }));
+        }
+        match self.dialer.dial(credentials.tls.clone()).await? {
+            Link::Http1(sender) => {
+                Ok(Lease::Whole(Single { connection: Http1 { sender, tls_generation }, _slot: slot }))
+            }
+            link => self.admit(link, tls_generation).await,
         }
     }
 
@@ -261,9 +284,8 @@ impl Inner {
             let least = open.shared.iter().min_by_key(|c| c.streams.load(Ordering::Relaxed));
             return least.map(|least| Lease::Stream(Stream::open(least)));
         }
-        open.idle.retain(|c| !c.sender.is_closed() && c.tls_generation == tls_generation);
-        let ready = open.idle.iter().position(|c| c.sender.is_ready())?;
-        Some(Lease::Whole(open.idle.swap_remove(ready)))
+        let slot = self.http1_slots.clone().try_acquire_owned().ok()?;
+        Some(Lease::Whole(Single { connection: open.idle(tls_generation)?, _slot: slot }))
     }
 
     async fn admit(&self, link: Link, tls_generation: u64) -> Result<Lease, BoxError> {
@@ -277,16 +299,25 @@ impl Inner {
             Link::Http1(sender) => {
                 self.speaks_http1.store(true, Ordering::Relaxed);
                 let slot = self.http1_slots.clone().acquire_owned().await?;
-                Ok(Lease::Whole(Single { sender, tls_generation, _slot: slot }))
+                Ok(Lease::Whole(Single { connection: Http1 { sender, tls_generation }, _slot: slot }))
             }
         }
     }
 
-    fn give_back(&self, single: Single) {
+    fn give_back(&self, Single { connection, _slot }: Single) {
         let mut open = self.open.lock();
-        if open.idle.len() < MAX_IDLE && !single.sender.is_closed() {
-            open.idle.push(single);
+        if open.idle.len() < MAX_IDLE && !connection.sender.is_closed() {
+            open.idle.push(connection);
         }
+    }
+}
+
+impl Open {
+    /// Takes an idle connection that can be used.
+    fn idle(&mut self, tls_generation: u64) -> Option<Http1> {
+        self.idle.retain(|c| !c.sender.is_closed() && c.tls_generation == tls_generation);
+        let ready = self.idle.iter().position(|c| c.sender.is_ready())?;
+        Some(self.idle.swap_remove(ready))
     }
 }
 
@@ -318,8 +349,9 @@ impl Single {
         let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         *request.uri_mut() = Uri::from(path);
         request.headers_mut().insert(header::HOST, host.clone());
-        self.sender.ready().await.map_err(|e| TransportError::NotSent(e.into()))?;
-        self.sender.try_send_request(request).await.map_err(|mut failed| {
+        let sender = &mut self.connection.sender;
+        sender.ready().await.map_err(|e| TransportError::NotSent(e.into()))?;
+        sender.try_send_request(request).await.map_err(|mut failed| {
             let unsent = failed.take_message().is_some();
             let error = failed.into_error();
             if unsent { TransportError::NotSent(error.into()) } else { TransportError::Lost(error.into()) }

@@ -285,6 +285,27 @@ async fn http1_connections_are_used_again() {
 }
 
 #[tokio::test]
+async fn over_http1_a_request_beyond_the_limit_opens_no_connection_before_its_turn() {
+    const LIMIT: usize = 256;
+    let server = Server::start(Speaks::Http1).await;
+    let client = server.client().await;
+    let mut watches = vec![];
+    for _ in 0..LIMIT {
+        watches.push(client.watch(&PODS, &WatchParams::default()).await.unwrap());
+    }
+    assert_eq!(server.connections(), LIMIT);
+    let params = WatchParams::default();
+    let next = client.watch(&PODS, &params);
+    tokio::pin!(next);
+    // A slow machine makes this pass too easily, never fail.
+    assert!(tokio::time::timeout(Duration::from_secs(1), &mut next).await.is_err());
+    assert_eq!(server.connections(), LIMIT);
+    watches.pop();
+    next.await.unwrap();
+    assert_eq!(server.connections(), LIMIT + 1);
+}
+
+#[tokio::test]
 async fn a_missing_server_is_unreachable_at_once() {
     let server = Server::start(Speaks::Http2).await;
     let file = server.kubeconfig();
