@@ -140,10 +140,16 @@ pub(crate) async fn run<P: Periodic>(
                 controller.publish(&mut memory);
                 let executor = Executor::for_round(&cx, &rounds.key, era).events(controller.events(&cx));
                 let outcome = executor.perform(plan.effects).await;
-                for failure in &outcome.failures {
+                for failure in outcome.failures.iter().filter(|failure| !failure.is_expected) {
                     tracing::warn!(task = name, doing = %failure.doing, error = %failure.message, "a write failed; the next round tries again");
                 }
-                controller.finish(&mut memory, &outcome).map_or(pause, |shorter| shorter.min(pause))
+                let shorter = controller.finish(&mut memory, &outcome);
+                if executor.was_outdated() {
+                    tracing::debug!(task = name, "etcd may have been restored; repeating the round");
+                    is_held = true;
+                    continue;
+                }
+                shorter.map_or(pause, |shorter| shorter.min(pause))
             }
             Err(error) => {
                 tracing::warn!(task = name, error = %Chain(&error), again_in = ?schedule.after_failure, "a round was skipped");

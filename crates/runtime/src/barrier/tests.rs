@@ -82,6 +82,8 @@ struct Server {
     /// The version at the end of a list.
     version: AtomicUsize,
     is_down: AtomicBool,
+    /// Whether the next write is the last request that gets a response.
+    goes_down_at_write: AtomicBool,
     is_forbidden: AtomicBool,
     is_unwatchable: AtomicBool,
     /// Requests whose query contains one of these are refused.
@@ -97,6 +99,7 @@ impl Server {
             watches: Default::default(),
             version: AtomicUsize::new(6),
             is_down: AtomicBool::new(false),
+            goes_down_at_write: AtomicBool::new(false),
             is_forbidden: AtomicBool::new(false),
             is_unwatchable: AtomicBool::new(false),
             refused_parts: Default::default(),
@@ -158,6 +161,13 @@ impl Transport for Wire {
                     server.queries.lock().push(query.to_owned());
                     let items = if server.lists { vec![Server::held()] } else { vec![] };
                     (200, whole(&json!({"metadata": {"resourceVersion": "9"}, "items": items})))
+                }
+                _ if server.goes_down_at_write.swap(false, Ordering::Relaxed) => {
+                    server.is_down.store(true, Ordering::Relaxed);
+                    server.watches.lock().clear();
+                    // The informers notice before the response has arrived.
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    (server.answer.0, whole(&server.answer.1))
                 }
                 _ if server.answer.0 == 1 => std::future::pending().await,
                 _ if server.answer.0 == 0 => return Err(TransportError::Lost("no answer".into())),

@@ -1,6 +1,7 @@
 //! Executes the plans of all controllers: makes writes and records events in the order of the plan, and returns the
 //! outcome.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use flyball_api::{Key, ObjectMeta, PartialObject, ResourceType, ResourceVersion};
@@ -47,6 +48,8 @@ pub struct Executor<'a> {
     key: Option<&'a Key>,
     /// For a round, the key under which its writes are awaited, and the era of the caches that it was planned on.
     round: Option<(&'a Key, u64)>,
+    /// Whether a write of the round was not made because the round is outdated.
+    was_outdated: AtomicBool,
     /// Whether writes raise the barrier: the key is not synced again before the cache shows what was written for it.
     raises_barrier: bool,
     events: &'a Recorder,
@@ -62,6 +65,7 @@ impl<'a> Executor<'a> {
             cx,
             key: Some(key),
             round: None,
+            was_outdated: AtomicBool::new(false),
             raises_barrier: true,
             events: &cx.events,
             about: None,
@@ -76,6 +80,7 @@ impl<'a> Executor<'a> {
             cx,
             key: None,
             round: Some((round, era)),
+            was_outdated: AtomicBool::new(false),
             raises_barrier: true,
             events: &cx.events,
             about: None,
@@ -213,12 +218,29 @@ impl<'a> Executor<'a> {
         self.round.is_some_and(|(_, era)| self.cx.informers.era() != era || !self.cx.barrier.is_consistent())
     }
 
+    /// Whether writes of the round were left out because it was planned on caches that may be outdated.
+    pub(crate) fn was_outdated(&self) -> bool {
+        self.was_outdated.load(Ordering::Relaxed)
+    }
+
     async fn write<T: Send>(&self, write: Write<T>) -> Outcome<T> {
-        if self.is_outdated() {
-            let message = "etcd may have been restored since it was planned".to_owned();
-            return self.fail(message, Retry::Backoff, true);
-        }
         let verb = write.verb();
+        if self.is_outdated() {
+            self.was_outdated.store(true, Ordering::Relaxed);
+            let target =
+                Target { resource: &write.resource, key: &write.key, subresource: write.subresource };
+            let doing = target.doing(verb);
+            // With its tag: the controller's memory may say that this write is on its way.
+            return Outcome::failed(Failure {
+                tag: Some(write.tag),
+                verb: Some(verb),
+                doing,
+                message: "not made: etcd may have been restored since it was planned".to_owned(),
+                error: None,
+                retry: Retry::Backoff,
+                is_expected: true,
+            });
+        }
         let Write { resource, key, subresource, operation, attempts, why, ignore, no_event_for, .. } = write;
         let Write { on_success, mut on_failure, failure_prefix, tag, .. } = write;
         let target = Target { resource: &resource, key: &key, subresource };

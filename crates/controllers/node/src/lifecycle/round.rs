@@ -77,8 +77,8 @@ pub struct NodePods {
 /// What a write is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tag {
-    /// Removes taints at the first check of a node.
-    FirstCheck,
+    /// Removes taints at the first check of this node.
+    FirstCheck(SmolStr),
     /// Sets the conditions of this node to `Unknown`.
     Declare(SmolStr),
     Taint,
@@ -332,7 +332,7 @@ impl Memory {
                 is_busy: write.is_some(),
                 took: Duration::ZERO,
             });
-            writes.extend(write.map(|write| write.tag(Tag::FirstCheck)));
+            writes.extend(write.map(|write| write.tag(Tag::FirstCheck(name.clone()))));
         }
         writes
     }
@@ -451,7 +451,7 @@ impl Memory {
         for done in outcome.written() {
             let version = done.answer.written().map(|meta| meta.resource_version);
             match &done.tag {
-                Tag::FirstCheck => self.written = self.written.max(version),
+                Tag::FirstCheck(_) => self.written = self.written.max(version),
                 Tag::Declare(name) => {
                     self.written = self.written.max(version);
                     if let Some(at) = self.position(name) {
@@ -474,6 +474,10 @@ impl Memory {
                 }
                 Some(Tag::MarkPod(node)) => {
                     self.unmarked.insert(node.clone());
+                }
+                Some(Tag::FirstCheck(name)) if failure.error.is_none() => {
+                    // The write was not made, so the next check is the first one again.
+                    self.health.remove(name);
                 }
                 _ => {}
             }

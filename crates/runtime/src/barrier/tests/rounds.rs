@@ -21,6 +21,8 @@ struct Patcher {
     observed: Arc<Mutex<Vec<u64>>>,
     /// The number of writes of each round that were made.
     written: Arc<Mutex<Vec<usize>>>,
+    /// The tags of the writes of each round that were not.
+    failed: Arc<Mutex<Vec<Vec<&'static str>>>>,
     restored: Arc<AtomicUsize>,
     held: Arc<AtomicUsize>,
 }
@@ -37,8 +39,9 @@ impl Patcher {
         let things: Arc<dyn AnyInformer> = cx.informer::<Thing>();
         things.synced().await;
         cx.needs(&things);
-        let (observed, written, restored, held) = Default::default();
-        Self { cx, began: Instant::now(), observes_for: Duration::ZERO, observed, written, restored, held }
+        let (observed, written, failed, restored, held) = Default::default();
+        let (began, observes_for) = (Instant::now(), Duration::ZERO);
+        Self { cx, began, observes_for, observed, written, failed, restored, held }
     }
 
     fn start(&self) -> tokio::task::JoinHandle<()> {
@@ -49,7 +52,7 @@ impl Patcher {
 impl Periodic for Patcher {
     type Memory = Told;
     type Observations = ();
-    type Tag = ();
+    type Tag = &'static str;
 
     async fn observe(&self, told: &Told) -> Result<(), SyncError> {
         self.restored.store(told.restores, Ordering::Relaxed);
@@ -59,10 +62,10 @@ impl Periodic for Patcher {
         Ok(())
     }
 
-    fn round(told: Told, (): &()) -> (Told, Plan) {
+    fn round(told: Told, (): &()) -> (Told, Plan<&'static str>) {
         let patch = || Operation::Patch(Patch::Merge(json!({})));
         let write = || Write::of(Thing::TYPE, Key::new("ns", "t"), patch()).why("a test");
-        (told, Plan::of([write(), write()]))
+        (told, Plan::of([write().tag("first"), write().tag("second")]))
     }
 
     fn restored(told: &mut Told) {
@@ -73,8 +76,9 @@ impl Periodic for Patcher {
         told.holds += 1;
     }
 
-    fn finish(&self, _: &mut Told, outcome: &crate::Outcome) -> Option<Duration> {
+    fn finish(&self, _: &mut Told, outcome: &crate::Outcome<&'static str>) -> Option<Duration> {
         self.written.lock().push(outcome.written().count());
+        self.failed.lock().push(outcome.failures.iter().filter_map(|failure| failure.tag).collect());
         None
     }
 }
@@ -129,8 +133,35 @@ async fn a_round_ends_when_a_write_shows_a_restore_and_is_repeated() {
     tokio::time::sleep(10 * SECOND).await;
     let written = patcher.written.lock().clone();
     assert_eq!(written.first(), Some(&1), "the second write was planned on the old state: {written:?}");
+    assert_eq!(
+        patcher.failed.lock().first(),
+        Some(&vec!["second"]),
+        "the controller is told which was not made"
+    );
     assert!(written.len() > 1, "the round is not repeated in an hour, but now: {written:?}");
     assert!(patcher.restored.load(Ordering::Relaxed) > 0, "the memory is told");
+    rounds.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_round_that_a_lost_watch_cuts_short_is_repeated() {
+    let server = answering("5");
+    let patcher = Patcher::new(&server).await;
+    server.goes_down_at_write.store(true, Ordering::Relaxed);
+    let rounds = patcher.start();
+    tokio::time::sleep(20 * SECOND).await;
+    assert_eq!(
+        (patcher.written.lock().clone(), patcher.failed.lock().clone()),
+        (vec![1], vec![vec!["second"]])
+    );
+    server.is_down.store(false, Ordering::Relaxed);
+    tokio::time::sleep(100 * SECOND).await;
+    assert_eq!(
+        *patcher.written.lock(),
+        [1, 2],
+        "not in an hour, but once it is clear that nothing was restored"
+    );
+    assert_eq!((patcher.restored.load(Ordering::Relaxed), patcher.held.load(Ordering::Relaxed)), (0, 1));
     rounds.abort();
 }
 
