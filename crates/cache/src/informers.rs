@@ -196,16 +196,16 @@ impl Informers {
         self.shared.era.on_connect(Box::new(handler))
     }
 
-    /// An informer that has not been listed since the server went back to an earlier version, as after a restore of etcd.
-    /// Its contents are inconsistent with those of other informers.
-    pub fn left_behind(&self) -> Option<Arc<dyn AnyInformer>> {
+    /// The informers that have not been listed since the server went back to an earlier version, as after a restore of etcd.
+    /// Their contents are inconsistent with those of other informers.
+    pub fn left_behind(&self) -> Vec<Arc<dyn AnyInformer>> {
         let era = self.shared.era.now();
         if self.shared.settled.load(Ordering::Acquire) == era {
-            return None;
+            return vec![];
         }
         let lags = |informer: &Arc<dyn AnyInformer>| informer.has_synced() && informer.listed_in() < era;
-        let found = self.all().into_iter().find(lags);
-        if found.is_none() {
+        let found: Vec<_> = self.all().into_iter().filter(lags).collect();
+        if found.is_empty() {
             self.shared.settled.store(era, Ordering::Release);
         }
         found

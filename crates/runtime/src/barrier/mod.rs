@@ -133,7 +133,7 @@ impl Barrier {
 
     /// A cache that has not been listed since etcd was restored. One that cannot be listed is ignored after a while.
     fn left_behind(&self) -> Option<Arc<dyn AnyInformer>> {
-        self.informers.left_behind().filter(|stale| !is_stuck(&**stale))
+        self.informers.left_behind().into_iter().find(|stale| !is_stuck(&**stale))
     }
 
     /// A needed cache that has lost its watch and does not know yet whether etcd was restored. One that cannot find out is

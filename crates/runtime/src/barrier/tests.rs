@@ -563,6 +563,56 @@ async fn many_resources_that_fail_one_after_the_other_do_not_stop_a_controller_f
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_resource_that_cannot_be_listed_does_not_hide_others_that_are_left_behind() {
+    let server = Server::answering(0, Value::Null);
+    let cx = context(&server);
+    let part = |n: usize| Filter { labels: Some(format!("part=x{n}x")), ..Filter::default() };
+    let caches = [0, 1].map(|n| cx.informers.filtered::<Thing>(part(n)));
+    for cache in &caches {
+        cache.synced().await;
+    }
+    server.refused_parts.lock().extend(["x0x".to_owned(), "x1x".to_owned()]);
+    server.watches.lock().remove(0);
+    tokio::time::sleep(PATIENCE * 2).await;
+    caches[1].report_restore(cx.informers.era());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(is_stuck(&*caches[0]) && !is_stuck(&*caches[1]));
+    assert!(cx.barrier.left_behind().is_some(), "the second cache is of the time before the restore");
+    tokio::time::sleep(PATIENCE * 2).await;
+    assert!(cx.barrier.left_behind().is_none(), "nothing waits for ever");
+    server.refused_parts.lock().clear();
+    tokio::time::sleep(PATIENCE * 3).await;
+    assert!(cx.informers.left_behind().is_empty());
+}
+
+/// After a takeover, a cache that was found by a preparation (such as the collector's) must show what the former leader wrote.
+#[tokio::test(start_paused = true)]
+async fn a_controller_starts_once_the_caches_that_its_preparation_found_are_current() {
+    for becomes_current in [true, false] {
+        // The server has version 9, and the watch has shown 6.
+        let server = Server::answering(0, Value::Null);
+        let cx = Arc::new(context(&server));
+        let mut tasks = crate::tasks::Tasks::new(cx.clone(), &crate::Health::default());
+        let things: Arc<dyn AnyInformer> = cx.informer::<Thing>();
+        tasks.prepare({
+            let (cx, things) = (cx.clone(), things.clone());
+            async move {
+                things.synced().await;
+                cx.needs(&things);
+            }
+        });
+        let starting = tokio::spawn(tasks.start(Some(tokio::time::Instant::now())));
+        tokio::time::sleep(PATIENCE / 3).await;
+        assert!(!starting.is_finished(), "its cache lags behind");
+        if becomes_current {
+            server.version.store(9, Ordering::Relaxed);
+        }
+        timeout(PATIENCE, starting).await.expect("it waits for a while only").unwrap();
+        assert_eq!(things.version_reached() >= ResourceVersion(9), becomes_current);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn workers_that_wait_for_the_server_sync_nothing_and_end_at_once_at_shutdown() {
     let server = Server::answering(0, Value::Null);
     let cx = Arc::new(context(&server));

@@ -78,7 +78,7 @@ impl RunningManager {
     pub fn has_noticed_restores(&self) -> bool {
         let life = self.life.borrow();
         life.as_ref()
-            .is_none_or(|(informers, _)| !informers.has_doubts() && informers.left_behind().is_none())
+            .is_none_or(|(informers, _)| !informers.has_doubts() && informers.left_behind().is_empty())
     }
 
     /// The text of its `/metrics`.
