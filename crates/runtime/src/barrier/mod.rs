@@ -219,6 +219,8 @@ impl Barrier {
     }
 
     /// Whether a response with this version shows that the server has gone back. Then all caches are listed again.
+        // In this order: an event in between must not make the cache seem to have passed the version of its own object.
+        let (era, reached) = (cache.era(), cache.version_reached());
     pub(crate) fn shows_restore(
         &self,
         resource: &ResourceType,
