@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use smol_str::SmolStr;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::context::Context;
@@ -23,6 +24,9 @@ use crate::metrics::stale_skips;
 use crate::panics::{Place, panic_text};
 use crate::quarantine::{Quarantine, QuarantineCount};
 use crate::signal::{Signal, Since};
+
+/// How long the start of a controller waits for a cache that its preparation has found to become current.
+const PREPARED_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What happens to a key after a sync that did not fail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -244,7 +248,8 @@ impl Tasks {
         let Self { cx, subscriptions, synced, caches, not_started, closers, .. } = self;
         futures::future::join_all(synced).await;
         if let Some(since) = since {
-            futures::future::join_all(caches.iter().map(|cache| cache.current_since(since))).await;
+            let own = futures::future::join_all(caches.iter().map(|cache| cache.current_since(since)));
+            tokio::join!(own, prepared_since(&cx, &caches, since));
         }
         let mut set = JoinSet::new();
         for (name, task) in not_started {
@@ -252,6 +257,30 @@ impl Tasks {
             set.spawn(report_panic(cx.clone(), name, task).instrument(span));
         }
         Running { set, closers, subscriptions }
+    }
+}
+
+/// Waits until the caches that the preparation of a controller has found show everything up to `since`. Which ones there are
+/// is decided by what the server serves, broken definitions included: one that was never listed is not waited for, and one
+/// that fails only for a while.
+async fn prepared_since(cx: &Context, own: &[Arc<dyn AnyInformer>], since: Instant) {
+    let is_own = |cache: &Arc<dyn AnyInformer>| own.iter().any(|own| Arc::ptr_eq(own, cache));
+    let found: Vec<_> =
+        cx.barrier.needed().into_iter().filter(|cache| cache.has_synced() && !is_own(cache)).collect();
+    let late = Mutex::new(vec![]);
+    futures::future::join_all(found.iter().map(|cache| async {
+        if tokio::time::timeout(PREPARED_PATIENCE, cache.current_since(since)).await.is_err() {
+            late.lock().push(cache.resource().to_string());
+        }
+    }))
+    .await;
+    let late = late.into_inner();
+    if !late.is_empty() {
+        tracing::warn!(
+            controller = cx.name,
+            ?late,
+            "some caches may lag behind a former leader's writes; starting with what they have"
+        );
     }
 }
 

@@ -126,6 +126,11 @@ impl Barrier {
         needed.push(cache);
     }
 
+    /// The caches on which the controller's decisions depend, so far as they are in use.
+    pub(crate) fn needed(&self) -> Vec<Arc<dyn AnyInformer>> {
+        self.needed.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// A cache that may contradict others: it is of the time before a restore of etcd, or may be.
     fn untrusted(&self) -> Option<Arc<dyn AnyInformer>> {
         self.left_behind().or_else(|| self.in_doubt())
@@ -214,13 +219,13 @@ impl Barrier {
     /// The state of the cache of `resource`, before a write to `key` (if the name is known).
     pub(crate) fn before(&self, resource: &ResourceType, key: Option<&Key>) -> Option<Before> {
         let cache = self.cache(resource)?;
+        // In this order: an event in between must not make the cache seem to have passed the version of its own object.
+        let (era, reached) = (cache.era(), cache.version_reached());
         let held = key.and_then(|key| cache.holds(key)).map(|(uid, _, version)| (uid, version));
-        Some(Before { reached: cache.version_reached(), held, era: cache.era() })
+        Some(Before { reached, held, era })
     }
 
     /// Whether a response with this version shows that the server has gone back. Then all caches are listed again.
-        // In this order: an event in between must not make the cache seem to have passed the version of its own object.
-        let (era, reached) = (cache.era(), cache.version_reached());
     pub(crate) fn shows_restore(
         &self,
         resource: &ResourceType,

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use flyball_api::{ClusterTrustBundle, Key, Object, Resource, ResourceType};
-use flyball_cache::{Filter, Informer, Subscription};
+use flyball_cache::{AnyInformer, Filter, Informer, Subscription};
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::metrics::{Family, Stability};
 use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError, priority};
@@ -61,6 +61,8 @@ impl Controller {
         };
         let only = Filter { fields: Some(format!("spec.signerName={SIGNER}")), ..Filter::default() };
         let informer = self.cx.informers.filtered_as::<ClusterTrustBundle>(&resource, only);
+        let cache: Arc<dyn AnyInformer> = informer.clone();
+        self.cx.needs(&cache);
         let ours = Key::cluster(name(&self.bundle).as_str());
         let changes = self.cx.subscribe(&informer, {
             let (queue, ours) = (queue.clone(), ours.clone());

@@ -159,6 +159,8 @@ impl Monitors {
             return;
         }
         let (objects, informers, subscription) = self.open(resource);
+        // An amount that is counted on a cache that lags is too low, and admission would let in too much.
+        informers.iter().for_each(|informer| self.cx.needs(informer));
         let seen = informers.clone();
         let source =
             Source::new(&id(resource), objects, move || seen.iter().all(|informer| informer.has_synced()));
