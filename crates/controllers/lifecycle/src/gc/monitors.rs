@@ -224,7 +224,7 @@ impl Monitors {
 
     fn stop(&self, resource: &ResourceType) {
         self.retire(resource, |graph| graph.unfollow(&kind_of(resource)));
-        tracing::info!(%resource, "no longer served; its informer was stopped");
+        tracing::info!(%resource, "no longer served; not watched any more");
     }
 
     /// Stops a monitor and applies `change`; later changes of its cache are ignored.
@@ -235,7 +235,8 @@ impl Monitors {
             change(graph)
         });
         drop(monitor);
-        self.cx.informers.stop(resource);
+        // Others may use the informer, too.
+        self.cx.informers.release(resource);
     }
 
     /// Starts the informers that are to replace others, without feeding the graph from them, and releases those that no
