@@ -411,6 +411,7 @@ pub const CONTROLLERS: &[Controller] = &[
             rule("resourceclaims.resource.k8s.io", &["create", "delete", "patch", "update"]),
             rule("resourceclaims/status.resource.k8s.io", &["patch", "update"]),
             rule("pods/status", &["patch", "update"]), EVENTS,
+            rule("podgroups/status.scheduling.k8s.io", &["patch", "update"]).behind("DRAWorkloadResourceClaims"),
             rule("resourceclaims/binding.resource.k8s.io", &["patch", "update"])],
         start: Some(flyball_resource::resource_claim::start),
         ..DEFAULT

@@ -12,7 +12,7 @@ use flyball_runtime::{Effect, ErrorKinds, Event, Plan, Waiting, Write, exactly};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::schedule::Eviction;
+use super::schedule::{Cause, Eviction, Stage};
 
 const REASON: &str = "DeletionByTaintManager";
 const MESSAGE: &str = "Taint manager: deleting due to NoExecute taint";
@@ -40,12 +40,17 @@ pub struct View<'a> {
 pub type Tag = Option<Instant>;
 
 /// Evicts the pod, or schedules or cancels its eviction. Returns what is scheduled from now on; once an announced eviction
-/// has succeeded, nothing is.
+/// has succeeded, it is done.
+///
+/// Upstream: a pod that is being deleted and not gone is evicted once more, with an event and a deletion, whenever the taints of its
+/// node or its tolerations change.
 pub fn plan(view: &View<'_>) -> (Option<Eviction>, Plan<Tag>) {
     let Some(pod) = view.pod else { return (None, Plan::of(view.cancellation(view.scheduled))) };
     let is_same = |eviction: &&Eviction| eviction.uid == pod.metadata.uid;
     let (scheduled, of_another) = (view.scheduled.filter(is_same), view.scheduled.filter(|it| !is_same(it)));
     let mut events: Vec<Event> = view.cancellation(of_another).into_iter().collect();
+    let (done, scheduled) = (scheduled.filter(|it| it.is_done()), scheduled.filter(|it| !it.is_done()));
+    let cause = || Cause::of(pod, view.taints);
     let stay = view.taints.map(|taints| stay(taints, &pod.spec.tolerations, view.compares_numbers));
     match due(stay, scheduled.map(|eviction| eviction.due), view.now) {
         Due::Never => (None, Plan::of(events)),
@@ -54,23 +59,29 @@ pub fn plan(view: &View<'_>) -> (Option<Eviction>, Plan<Tag>) {
             (None, Plan::of(events))
         }
         Due::At(due) => {
-            let eviction = Eviction { uid: pod.metadata.uid.clone(), due, is_announced: false };
+            let eviction = Eviction { uid: pod.metadata.uid.clone(), due, stage: Stage::Scheduled };
             let left = due.duration_since(view.now);
             let time = SignedDuration::try_from(left).ok().and_then(|left| view.wall.checked_add(left).ok());
             let waiting = time.map(|time| Waiting::until(time, "when it is evicted because of a taint"));
             (Some(eviction), Plan::of(events).again_after(left).waiting_for(waiting))
         }
-        // It is being deleted, and its condition says why.
-        Due::Now if is_done(pod) => (None, Plan::of(events)),
+        Due::Now if done.is_some_and(|it| it.stage == Stage::Done(cause())) => {
+            (done.cloned(), Plan::of(events))
+        }
+        // The response to its deletion was lost.
+        Due::Now if is_done(pod) && scheduled.is_some_and(Eviction::is_announced) => {
+            let eviction = scheduled.map(|it| Eviction { stage: Stage::Done(cause()), ..it.clone() });
+            (eviction, Plan::of(events))
+        }
         Due::Now => {
             let why = if stay == Some(Stay::Refused) { NOT_TOLERATED } else { TIME_IS_UP };
-            if scheduled.is_none_or(|eviction| !eviction.is_announced) {
+            if scheduled.is_none_or(|eviction| !eviction.is_announced()) {
                 // It had time left, and is evicted at once.
                 events.extend(view.cancellation(scheduled.filter(|eviction| eviction.due > view.now)));
                 events.push(event(format!("Marking for deletion Pod {}", view.key)));
             }
             let due = scheduled.map_or(view.now, |eviction| eviction.due.min(view.now));
-            let eviction = Eviction { uid: pod.metadata.uid.clone(), due, is_announced: true };
+            let eviction = Eviction { uid: pod.metadata.uid.clone(), due, stage: Stage::Announced };
             let mut effects: Vec<Effect<Tag>> = events.into_iter().map(Effect::from).collect();
             effects.push(view.eviction(pod, due, why));
             (Some(eviction), Plan::of(effects))
@@ -81,7 +92,7 @@ pub fn plan(view: &View<'_>) -> (Option<Eviction>, Plan<Tag>) {
 impl View<'_> {
     /// The event that an eviction is cancelled, unless there was one that it is under way.
     fn cancellation(&self, eviction: Option<&Eviction>) -> Option<Event> {
-        let is_cancelled = eviction.is_some_and(|eviction| !eviction.is_announced);
+        let is_cancelled = eviction.is_some_and(|eviction| !eviction.is_announced());
         is_cancelled.then(|| event(format!("Cancelling deletion of Pod {}", self.key)))
     }
 

@@ -1,9 +1,13 @@
-//! When pods are to be evicted. Holds only pods that wait for their time or whose deletion is under way.
+//! When pods are to be evicted. Holds only pods that wait for their time or are being deleted.
 
+use flyball_api::pod::Pod;
+use flyball_api::taint::{Taint, Toleration};
 use flyball_api::{Key, Uid};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tokio::time::Instant;
+
+use super::plan::no_execute;
 
 /// An eviction that was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,8 +15,43 @@ pub struct Eviction {
     /// The pod; another one of its name is left alone.
     pub uid: Uid,
     pub due: Instant,
+    pub stage: Stage,
+}
+
+impl Eviction {
     /// Whether there was an event that the pod is being deleted.
-    pub is_announced: bool,
+    pub fn is_announced(&self) -> bool {
+        self.stage != Stage::Scheduled
+    }
+
+    /// Whether the pod was deleted, for whatever cause.
+    pub fn is_done(&self) -> bool {
+        matches!(self.stage, Stage::Done(_))
+    }
+}
+
+/// How far an eviction is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stage {
+    Scheduled,
+    /// There was an event that the pod is being deleted.
+    Announced,
+    /// The pod was deleted, for this cause. While it is not gone, another cause evicts it again.
+    Done(Cause),
+}
+
+/// What a pod is evicted for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    taints: Vec<Taint>,
+    tolerations: Box<[Toleration]>,
+}
+
+impl Cause {
+    pub fn of(pod: &Pod, taints: Option<&[Taint]>) -> Self {
+        let taints = no_execute(taints.unwrap_or_default()).cloned().collect();
+        Self { taints, tolerations: pod.spec.tolerations.iter().cloned().collect() }
+    }
 }
 
 #[derive(Debug, Default)]

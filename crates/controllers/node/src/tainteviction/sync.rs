@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::NAME;
 use super::plan::{View, has_no_execute, plan};
-use super::schedule::Schedule;
+use super::schedule::{Cause, Eviction, Schedule, Stage};
 
 static DELETIONS: Family = Family::counter(
     "taint_eviction_controller_pod_deletions_total",
@@ -86,17 +86,18 @@ impl Reconcile for Pods {
         let (pod, scheduled) = (self.pods.store().get(key), self.schedule.get(key));
         let node_of = |pod: &Arc<Pod>| self.nodes.store().get(&Key::cluster(pod.spec.node_name.clone()));
         let node = pod.as_ref().and_then(node_of);
+        let taints = node.map(|node| node.spec.taints.clone());
         let (eviction, plan) = plan(&View {
             key,
             pod: pod.as_deref(),
-            taints: node.as_ref().map(|node| &*node.spec.taints),
+            taints: taints.as_deref(),
             scheduled: scheduled.as_ref(),
             compares_numbers: self.compares_numbers,
             tracks_generation: self.tracks_generation,
             now: Instant::now(),
             wall: self.cx.clock.now(),
         });
-        let is_executed = eviction.as_ref().is_some_and(|eviction| eviction.is_announced);
+        let executed = eviction.clone().filter(|eviction| eviction.stage == Stage::Announced);
         self.schedule.set(key, eviction);
         // Upstream's events name the pod without its uid.
         let about = ObjectRef::named::<Pod>(&key.namespace, &key.name, &Uid::default());
@@ -108,8 +109,10 @@ impl Reconcile for Pods {
             self.deletions.inc();
             self.latency.observe(due.elapsed().as_secs_f64());
         }
-        if is_executed && outcome.is_ok() {
-            self.schedule.set(key, None);
+        if let Some(eviction) = executed.filter(|_| outcome.is_ok()) {
+            let is_there = self.pods.store().get(key).is_some();
+            let cause = pod.filter(|_| is_there).map(|pod| Cause::of(&pod, taints.as_deref()));
+            self.schedule.set(key, cause.map(|cause| Eviction { stage: Stage::Done(cause), ..eviction }));
         }
         outcome.result().map(|()| next)
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use flyball_api::{ObjectMeta, ResourceVersion, Uid};
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
@@ -104,12 +104,13 @@ impl Generated {
 #[derive(Debug, Default)]
 pub(super) struct Deleted {
     order: VecDeque<Uid>,
-    uids: FxHashSet<Uid>,
+    /// With whether the consumer never ran, or had ended.
+    uids: FxHashMap<Uid, bool>,
 }
 
 impl Deleted {
-    pub(super) fn add(&mut self, uid: Uid) {
-        if !self.uids.insert(uid.clone()) {
+    pub(super) fn add(&mut self, uid: Uid, was_done: bool) {
+        if self.uids.insert(uid.clone(), was_done).is_some() {
             return;
         }
         self.order.push_back(uid);
@@ -121,7 +122,12 @@ impl Deleted {
     }
 
     pub(super) fn has(&self, uid: &Uid) -> bool {
-        self.uids.contains(uid)
+        self.uids.contains_key(uid)
+    }
+
+    /// Whether a deleted consumer never ran, or had ended.
+    pub(super) fn was_done(&self, uid: &Uid) -> bool {
+        self.uids.get(uid).copied().unwrap_or_default()
     }
 }
 
@@ -180,8 +186,8 @@ mod tests {
         let (mut generated, mut deleted) = (Generated::default(), Deleted::default());
         for n in 0..2000 {
             generated.add(uid(n), "g", &claim("a"), 2, false);
-            deleted.add(uid(n));
-            deleted.add(uid(n));
+            deleted.add(uid(n), n % 2 == 0);
+            deleted.add(uid(n), n % 2 == 0);
         }
         assert_eq!(
             (generated.0.len(), deleted.order.len(), deleted.uids.len()),
@@ -191,5 +197,6 @@ mod tests {
         assert_eq!(generated.find(&uid(1999), "other", not_yet), None);
         assert_eq!(generated.find(&uid(0), "g", not_yet), None);
         assert!(deleted.has(&uid(1999)) && !deleted.has(&uid(0)));
+        assert!(deleted.was_done(&uid(1998)) && !deleted.was_done(&uid(1999)) && !deleted.was_done(&uid(0)));
     }
 }

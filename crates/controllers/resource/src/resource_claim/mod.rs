@@ -27,6 +27,7 @@ use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, StartError, Tasks, priority};
 use parking_lot::Mutex;
 
+use self::consumer::is_done;
 use self::plan::Gates;
 use self::triggers::{
     Consumers, GROUPS_BY_CLAIM, GROUPS_BY_TEMPLATE, PODS_BY_CLAIM, PODS_BY_GROUP, PODS_BY_TEMPLATE,
@@ -61,7 +62,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         move |change| {
             let work = triggers::pod_changed(change);
             if let (Some(pod), None, false) = (change.old, change.new, work.is_empty()) {
-                deleted.lock().in_era(informers.era()).add(pod.uid().clone());
+                let was_done = pod.spec.node_name.is_empty() || is_done(pod);
+                deleted.lock().in_era(informers.era()).add(pod.uid().clone(), was_done);
             }
             work.into_iter().for_each(|work| queue.add(work, priority(change.origin)));
         }
@@ -74,7 +76,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         let informers = cx.informers.clone();
         tasks.on(groups, move |change| {
             if let (Some(group), None) = (change.old, change.new) {
-                deleted.lock().in_era(informers.era()).add(group.uid().clone());
+                deleted.lock().in_era(informers.era()).add(group.uid().clone(), false);
             }
             let work = triggers::group_changed(change, &consumers);
             work.into_iter().for_each(|work| queue.add(work, priority(change.origin)));

@@ -220,11 +220,15 @@ impl Controller {
         }
     }
 
-    /// Whether the pod that a ResourceClaim was generated for has ended or was replaced. One that the cache lacks may be new;
-    /// if it is gone, the garbage collector deletes the ResourceClaim.
+    /// Whether the pod that a ResourceClaim was generated for has ended or was replaced. One that the cache lacks may be new; if it
+    /// is gone and had run, the garbage collector deletes the ResourceClaim. Upstream deletes that of a pod without a node if it
+    /// syncs it in the moment between the two events of the pod's deletion, which it mostly does.
     fn is_owner_done(&self, claim: &ResourceClaim) -> bool {
         let Some(owner) = owning_pod(claim) else { return false };
         let pod = self.pods.store().get(&Key::new(claim.metadata.namespace.as_str(), owner.name.as_str()));
-        pod.is_some_and(|pod| *pod.uid() != owner.uid || is_done(&pod))
+        match pod {
+            Some(pod) => *pod.uid() != owner.uid || is_done(&pod),
+            None => self.deleted.lock().in_era(self.cx.informers.era()).was_done(&owner.uid),
+        }
     }
 }

@@ -6,8 +6,8 @@
 //! - **Watches** Pods that have not ended, claims, volumes and CSIDrivers. **Writes** nothing but events. Off by default.
 //! - **Files**: no `status.rs` and no `invariants.rs`, as nothing is written. `registry` remembers how pods use disks.
 //! - Upstream: `pkg/controller/volume/selinuxwarning`. What differs: there is a second informer of pods for the fields that
-//!   only this controller reads (labels and mounts of containers), so that they cost nothing where it is off; the event
-//!   about containers of one pod is emitted once; a pod whose claim is not bound waits for that.
+//!   only this controller reads (labels and mounts of containers), so that they cost nothing where it is off; a pod whose claim
+//!   is not bound waits for that.
 
 mod metrics;
 pub mod mounts;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flyball_api::{Key, Object};
 use flyball_runtime::events::ObjectRef;
-use flyball_runtime::{Event, Plan};
+use flyball_runtime::{Effect, Event, Plan};
 use smol_str::SmolStr;
 
 use super::mounts::{Mount, MountingPod};
@@ -35,13 +35,15 @@ pub struct MountedDisk {
 
 /// The events about volumes that a pod mounts with several labels, and about conflicts with other pods that are new.
 pub fn plan(view: &View<'_>) -> Plan {
-    let mut events = vec![];
+    let (mut effects, mut failures): (Vec<Effect>, Vec<Effect>) = (vec![], vec![]);
     let is_mixed =
         |(name, mount): &(&SmolStr, &Mount)| **mount == Mount::Several && !view.pending.contains(*name);
     for (name, _) in view.pod.mounts.iter().filter(is_mixed) {
         let message =
             format!("Volume \"{name}\" is mounted twice with different SELinux labels inside this pod");
-        events.push(Event::warning("MultipleSELinuxLabels", message));
+        // Upstream: the sync fails, so that the event is repeated with backoff.
+        failures.push(Effect::Fail(message.clone()));
+        effects.push(Event::warning("MultipleSELinuxLabels", message).into());
     }
     let key = view.pod.key();
     for (disk, usage) in usages(view) {
@@ -49,10 +51,11 @@ pub fn plan(view: &View<'_>) -> Plan {
             // A conflict has ended if one of its pods was deleted.
             let event = (view.pods)(&conflict.pod)
                 .map(|pod| Event::normal(conflict.about.reason(), conflict.message()).about(pod));
-            events.extend(event);
+            effects.extend(event.map(Effect::from));
         }
     }
-    Plan::of(events)
+    effects.extend(failures);
+    Plan::of(effects)
 }
 
 /// How the pod uses its disks, for the registry. Two volumes may be the same disk.

@@ -125,10 +125,11 @@ fn a_pod_with_several_labels_or_several_volumes_of_one_disk_gets_each_event_once
     two.mounts.insert("mixed".into(), Mount::Several);
     two.mounts.insert("pending".into(), Mount::Several);
     let events = synced(&mut registry, &two);
-    assert_eq!(events.lines().count(), 3, "{events}");
-    let mixed = "event Warning MultipleSELinuxLabels: Volume \"mixed\" is mounted twice with different SELinux labels \
-                 inside this pod";
-    assert_eq!(events.lines().next(), Some(mixed));
+    let mixed = "Volume \"mixed\" is mounted twice with different SELinux labels inside this pod";
+    let lines: Vec<&str> = events.lines().collect();
+    assert_eq!(lines.len(), 4, "{events}");
+    assert_eq!(lines[0], format!("event Warning MultipleSELinuxLabels: {mixed}"));
+    assert_eq!(lines[3], format!("fail: {mixed}"), "it is repeated with backoff");
 }
 
 #[test]

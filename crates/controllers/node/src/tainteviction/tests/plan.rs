@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::super::plan::{Due, Stay, View, due, is_done, marking, plan, stay};
-use super::super::schedule::Eviction;
+use super::super::schedule::{Cause, Eviction, Stage};
 use super::{pod, taints, tolerations};
 
 #[test]
@@ -130,12 +130,13 @@ fn a_pod_gets_the_disruption_condition_once() {
 fn a_pod_is_evicted_with_events_a_condition_and_a_deletion() {
     let key = Key::new("ns", "p");
     let now = Instant::now() + Duration::from_secs(1000);
-    let scheduled = |uid: &str, seconds: i64, is_announced| {
+    let scheduled = |uid: &str, seconds: i64, is_announced: bool| {
         let due = match u64::try_from(seconds) {
             Ok(ahead) => now + Duration::from_secs(ahead),
             Err(_) => now - Duration::from_secs(seconds.unsigned_abs()),
         };
-        Some(Eviction { uid: uid.into(), due, is_announced })
+        let stage = if is_announced { Stage::Announced } else { Stage::Scheduled };
+        Some(Eviction { uid: uid.into(), due, stage })
     };
     let marked = json!({"status": {"conditions": [{
         "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
@@ -145,6 +146,11 @@ fn a_pod_is_evicted_with_events_a_condition_and_a_deletion() {
     deleting["metadata"] = json!({"deletionTimestamp": "2026-01-02T03:04:05Z"});
     let tolerant =
         json!({"spec": {"tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 60}]}});
+
+    let done = |for_taints: &str| {
+        let stage = Stage::Done(Cause::of(&pod(json!({})), Some(&taints(for_taints))));
+        Some(Eviction { uid: "uid-1".into(), due: now - Duration::from_secs(3), stage })
+    };
 
     let cancel = "event Normal TaintManagerEviction: Cancelling deletion of Pod ns/p";
     let mark = "event Normal TaintManagerEviction: Marking for deletion Pod ns/p";
@@ -161,7 +167,11 @@ fn a_pod_is_evicted_with_events_a_condition_and_a_deletion() {
         ("no taint",                              Some(json!({})),  Some(""),   None,                          String::new(),                   "-"),
         ("not tolerated",                         Some(json!({})),  Some("a"),  None,                          format!("{mark}\n{refused}"),    "announced"),
         ("marked before",                         Some(marked),     Some("a"),  None,                          format!("{mark}\n{delete}"),     "announced"),
-        ("deleted already",                       Some(deleting),   Some("a"),  scheduled("uid-1", 0, true),   String::new(),                   "-"),
+        ("deleted already",                       Some(deleting.clone()), Some("a"), scheduled("uid-1", 0, true), String::new(),             "done"),
+        ("nothing has changed since its deletion", Some(deleting.clone()), Some("a b:NoSchedule"), done("a"),  String::new(),                   "done"),
+        ("not gone when taints change",           Some(deleting.clone()), Some("b"), done("a"),                format!("{mark}\n{delete}"),     "announced"),
+        ("not gone when a manager is started",    Some(deleting.clone()), Some("a"), None,                     format!("{mark}\n{delete}"),     "announced"),
+        ("not gone when the taint is removed",    Some(deleting),   Some(""),   done("a"),                     String::new(),                   "-"),
         ("the deletion has failed",               Some(json!({})),  Some("a"),  scheduled("uid-1", 0, true),   refused.clone(),                 "announced"),
         ("tolerated for a while",                 Some(tolerant.clone()), Some("a"), None,                     wait(60, "2026-01-02T03:05:05Z"), "scheduled"),
         ("time is running",                       Some(tolerant.clone()), Some("a"), scheduled("uid-1", 7, false), wait(7, "2026-01-02T03:04:12Z"), "scheduled"),
@@ -186,8 +196,11 @@ fn a_pod_is_evicted_with_events_a_condition_and_a_deletion() {
             wall: "2026-01-02T03:04:05Z".parse().unwrap(),
         });
         assert_eq!(plan.to_string(), want, "{case}");
-        let after =
-            after.map_or("-", |eviction| if eviction.is_announced { "announced" } else { "scheduled" });
+        let after = after.map_or("-", |eviction| match eviction.stage {
+            Stage::Scheduled => "scheduled",
+            Stage::Announced => "announced",
+            Stage::Done(_) => "done",
+        });
         assert_eq!(after, want_after, "{case}");
     }
 }
