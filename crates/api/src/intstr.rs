@@ -40,11 +40,6 @@ impl IntOrString {
         };
         Ok(part.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
     }
-
-    /// Whether it is a percentage.
-    pub fn is_percentage(&self) -> bool {
-        matches!(self, IntOrString::Text(text) if percent(text).is_some())
-    }
 }
 
 fn percent(text: &str) -> Option<i64> {

@@ -58,11 +58,6 @@ impl RawJson {
             Err(_) => fnv128a(self.as_str().as_bytes()),
         })
     }
-
-    /// Bytes on the heap, for memory accounting.
-    pub fn heap_size(&self) -> usize {
-        size_of::<Inner>() + 2 * size_of::<usize>() + self.as_str().len()
-    }
 }
 
 impl Default for RawJson {

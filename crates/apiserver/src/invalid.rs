@@ -96,11 +96,6 @@ impl Cause {
         Self::build(Fault::Invalid, field, Some(&value.into()), detail)
     }
 
-    /// The value has the wrong JSON type.
-    pub fn type_invalid(field: impl Into<String>, value: impl Into<Value>, detail: &str) -> Self {
-        Self::build(Fault::TypeInvalid, field, Some(&value.into()), detail)
-    }
-
     /// The value is none of the allowed ones (listed in the order given; upstream sorts them).
     pub fn not_supported(field: impl Into<String>, value: impl Into<Value>, allowed: &[&str]) -> Self {
         let list = allowed.iter().map(|v| format!("{v:?}")).collect::<Vec<_>>().join(", ");

@@ -153,11 +153,6 @@ impl Catalog {
         self.state.read().by_address.get(&(group.into(), version.into(), plural.into())).cloned()
     }
 
-    /// The resource of a group and plural name in whatever version is listed first.
-    pub fn any_version(&self, group: &str, plural: &str) -> Option<Arc<Resource>> {
-        self.state.read().order.iter().find(|r| r.is(group, plural)).cloned()
-    }
-
     /// The resource whose objects have this kind.
     pub fn by_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
         self.state.read().order.iter().find(|r| r.kind == kind && r.api_version() == api_version).cloned()

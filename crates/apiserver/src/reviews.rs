@@ -10,7 +10,7 @@ use crate::registry::{User, Verbs};
 use crate::store::Key;
 use crate::verbs::{Answer, Call};
 
-/// Answers a review; `None` when the resource is none.
+/// Answers a review; `None` if the resource is not a review.
 pub(crate) async fn answer(call: &Call<'_>) -> Result<Option<Answer>, ApiError> {
     if call.resource.verbs != Verbs::CreateOnly || call.info.verb != "create" {
         return Ok(None);

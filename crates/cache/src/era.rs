@@ -93,7 +93,7 @@ impl Era {
 ///
 /// Controllers wait for that, so its length is bounded in two ways. Only time in which the server responds counts: while it does
 /// not, nothing can be written either, and a restore may take minutes. And doubts add up, so that a resource whose watch
-/// fails again and again delays nobody again and again.
+/// keeps failing does not delay its controllers each time.
 pub(crate) struct Doubt {
     era: Arc<Era>,
     state: Mutex<DoubtState>,

@@ -49,6 +49,12 @@ pub(crate) enum Cost {
 const READ: f64 = 0.1;
 const PATTERN: f64 = 0.25;
 const NEW_LIST: u64 = 10;
+/// The shortest requirement of a selector, in characters.
+const REQUIREMENT_LENGTH: f64 = 2.0;
+/// A struct for a requirement.
+const REQUIREMENT: f64 = 50.0;
+/// An authorization check, which calls the authorizer.
+const CHECK: u64 = 350_000;
 
 /// How a call of a function is charged. `overload` is the overload that is called, if that is known before the call.
 pub(crate) fn call_cost(name: &str, is_member: bool, overload: Option<&Overload>) -> Cost {
@@ -58,7 +64,7 @@ pub(crate) fn call_cost(name: &str, is_member: bool, overload: Option<&Overload>
     let arg = |at: usize| overload.and_then(|overload| overload.args().get(at));
     let is_text = |at: usize| arg(at) == Some(&Type::String);
     match name {
-        "check" => Cost::Fixed(350_000),
+        "check" => Cost::Fixed(CHECK),
         "fieldSelector" | "labelSelector" => Cost::Selector,
         "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => Cost::Walk,
         "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR"
@@ -152,8 +158,8 @@ impl Cost {
                 _ => 1,
             },
             Self::Selector => {
-                // A requirement has at least two characters; the parser allocates a list, and a struct (50) for each requirement.
-                NEW_LIST + part(size(1), READ) + part(part(size(1), 0.5), 50.0)
+                // The parser allocates a list, and a struct for each requirement.
+                NEW_LIST + part(size(1), READ) + part(part(size(1), 1.0 / REQUIREMENT_LENGTH), REQUIREMENT)
             }
             Self::Walk => value(0).map_or(1, walk),
             Self::Members => size(1),

@@ -125,7 +125,8 @@ impl Error {
     }
 
     /// The credentials were not accepted.
-    pub fn is_unauthorized(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_unauthorized(&self) -> bool {
         self.is(401, "Unauthorized")
     }
 

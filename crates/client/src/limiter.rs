@@ -47,11 +47,11 @@ impl Limiter {
         let Some(bucket) = &self.bucket else { return true };
         let mut bucket = bucket.lock();
         bucket.refill();
-        let free = bucket.tokens >= 1.0;
-        if free {
+        let has_token = bucket.tokens >= 1.0;
+        if has_token {
             bucket.tokens -= 1.0;
         }
-        free
+        has_token
     }
 }
 

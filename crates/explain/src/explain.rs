@@ -1,6 +1,6 @@
 //! Puts an explanation together: state, findings, tree, waits, history, and what is not known.
 
-use crate::finding::{Explanation, Finding, Level, Weight};
+use crate::finding::{Explanation, Level, Weight};
 use crate::not::{self, Question};
 use crate::object::{Obj, Ref};
 use crate::rules::{examine, main_problem};
@@ -182,10 +182,4 @@ fn unknown(world: &World) -> Vec<String> {
             .to_owned(),
     );
     found
-}
-
-/// The blockers of everything in a list of workloads: for an overview.
-pub fn blockers<'a>(world: &'a World, objects: impl Iterator<Item = Obj<'a>>) -> Vec<(Ref, Finding)> {
-    let found = objects.filter(|object| !state::of(world, *object).healthy);
-    found.filter_map(|object| main_problem(world, object).map(|problem| (object.named(), problem))).collect()
 }

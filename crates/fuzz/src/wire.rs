@@ -28,6 +28,7 @@ const KINDS: &[Decode] = &[
     decode::<DeviceTaintRule>,
     decode::<EndpointSlice>,
     decode::<Endpoints>,
+    decode::<Event>,
     decode::<HorizontalPodAutoscaler>,
     decode::<IPAddress>,
     decode::<Job>,

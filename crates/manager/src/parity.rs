@@ -31,7 +31,8 @@ pub fn table(controllers: &[Controller]) -> String {
             .to_owned();
     let mut controllers: Vec<_> = controllers.iter().collect();
     controllers.sort_by_key(|controller| controller.name);
-    let list = |rules: &[Rule]| rules.iter().map(Rule::to_string).collect::<Vec<_>>().join("; ");
+    // In backticks: `[name](verb)` would be a link, and `*` emphasis.
+    let list = |rules: &[Rule]| rules.iter().map(|rule| format!("`{rule}`")).collect::<Vec<_>>().join("; ");
     for c in controllers {
         let _ = writeln!(
             page,

@@ -42,18 +42,18 @@ async fn a_key_added_while_it_is_processed_comes_back_only_afterwards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_in_hand_can_be_added_once_more() {
+async fn keys_that_are_being_processed_can_be_added_once_more() {
     let queue = queue();
-    for key in ["done", "in hand", "waiting"] {
+    for key in ["done", "running", "waiting"] {
         queue.add(key, Priority::Change);
     }
     drop(queue.next().await);
-    let in_hand = queue.next().await.unwrap();
+    let taken = queue.next().await.unwrap();
     queue.add_running(Priority::Change);
     assert_eq!(ready(&queue).await.as_deref(), Some(&"waiting"));
     assert!(ready(&queue).await.is_none());
-    drop(in_hand);
-    assert_eq!(ready(&queue).await.as_deref(), Some(&"in hand"));
+    drop(taken);
+    assert_eq!(ready(&queue).await.as_deref(), Some(&"running"));
     assert!(ready(&queue).await.is_none());
 }
 
@@ -254,11 +254,11 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     /// No key is processed twice at once, and no added key is lost.
     #[test]
-    fn every_request_is_answered_and_no_key_is_in_two_hands(steps in proptest::collection::vec(step(), 0..200)) {
+    fn every_request_is_answered_and_no_key_is_processed_twice_at_once(steps in proptest::collection::vec(step(), 0..200)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let queue = Queue::<u8>::default();
-            let mut hands: Vec<Taken<u8>> = vec![];
+            let mut processed: Vec<Taken<u8>> = vec![];
             let mut wanted = BTreeSet::new();
             for step in steps {
                 match step {
@@ -276,17 +276,17 @@ proptest! {
                     }
                     Step::Take => {
                         if let Some(taken) = ready(&queue).await {
-                            assert!(hands.iter().all(|other| **other != *taken));
+                            assert!(processed.iter().all(|other| **other != *taken));
                             wanted.remove(&*taken);
-                            hands.push(taken);
+                            processed.push(taken);
                         }
                     }
-                    Step::Done(n) if !hands.is_empty() => drop(hands.swap_remove(n % hands.len())),
+                    Step::Done(n) if !processed.is_empty() => drop(processed.swap_remove(n % processed.len())),
                     Step::Done(_) => {}
                     Step::Wait(ms) => tokio::time::advance(MS(ms.into())).await,
                 }
             }
-            hands.clear();
+            processed.clear();
             while !wanted.is_empty() {
                 let taken = tokio::time::timeout(Duration::from_secs(5000), queue.next()).await.expect("lost").unwrap();
                 wanted.remove(&*taken);

@@ -16,6 +16,8 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::debug::DebugPages;
 use crate::decisions::{Decision, DecisionLog, Outcome};
+#[cfg(test)]
+use crate::decisions::{Subject, Wait};
 use crate::events::Recorder;
 use crate::extensions::Extensions;
 use crate::gates::Gates;
@@ -56,7 +58,7 @@ pub struct Context {
     pub gates: Gates,
     /// The caches, one per resource. Mostly [`informer`](Self::informer) is enough.
     pub informers: Informers,
-    /// The API server under the controller's own identity, for live reads. Writes go through a [`Writer`].
+    /// The API server under the controller's own identity, for live reads. Writes go through an [`Executor`].
     pub client: Client,
     pub events: Recorder,
     pub metrics: Metrics,
@@ -138,7 +140,7 @@ impl Context {
         Ok(found.pop())
     }
 
-    pub fn writer<'a>(&'a self, owner: &'a Key) -> Writer<'a> {
+    pub(crate) fn writer<'a>(&'a self, owner: &'a Key) -> Writer<'a> {
         Writer::new(self, owner)
     }
 
@@ -217,6 +219,17 @@ impl Context {
         if let Some(judge) = &self.judge {
             judge.record(self.name, check());
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn judged_by(self, judge: Arc<Judge>) -> Self {
+        Self { judge: Some(judge), ..self }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting(&self, key: &Key) -> Vec<Waiting> {
+        let is_of = |wait: &Wait| wait.controller == self.name && wait.object == Subject::new("", key);
+        self.decisions.waiting(1, is_of).pop().map(|wait| wait.waiting_for).unwrap_or_default()
     }
 
     /// Logs a write that was made.

@@ -52,4 +52,4 @@ pub use plan::{Effect, ErrorKinds, Event, Executor, Message, Outcome, Plan, Wait
 pub use signal::{Leadership, LeadershipSender, Signal, SignalSender, Since};
 pub use supervisor::{Supervision, supervise};
 pub use tasks::{Next, Reconcile, Tasks, WorkKey, priority};
-pub use writer::{Writer, exactly};
+pub use writer::exactly;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use flyball_api::Key;
 use flyball_cache::Subscription;
 use futures::FutureExt;
+use smol_str::SmolStr;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -40,6 +41,14 @@ pub trait Periodic: Send + Sync + 'static {
     /// Decides. Pure: the same memory and observations give the same plan. `Plan::requeue` overrides the pause before the
     /// next round. A round concerns many objects, so a status is written by an effect, not by `Plan::status`.
     fn round(memory: Self::Memory, observations: &Self::Observations) -> (Self::Memory, Plan<Self::Tag>);
+
+    /// Checks a plan against what it was decided on, in simulations only (`invariants.rs` of the controller).
+    ///
+    /// # Errors
+    /// The invariants that are broken, in words.
+    fn check(_observations: &Self::Observations, _plan: &Plan<Self::Tag>) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Passes on what the round has decided besides writes, before they are made: metrics, queues of other tasks.
     fn publish(&self, _memory: &mut Self::Memory) {}
@@ -136,6 +145,8 @@ pub(crate) async fn run<P: Periodic>(
             Ok(observations) => {
                 let (remembered, plan) = P::round(memory, &observations);
                 memory = remembered;
+                cx.judge(|| P::check(&observations, &plan));
+                cx.record_waiting(&rounds.key, SmolStr::default(), plan.waiting);
                 let pause = plan.requeue.unwrap_or(schedule.pause);
                 controller.publish(&mut memory);
                 let executor = Executor::for_round(&cx, &rounds.key, era).events(controller.events(&cx));
@@ -208,12 +219,14 @@ impl Rounds {
 #[cfg(test)]
 mod tests {
     use flyball_api::ResourceType;
+    use flyball_api::pod::Pod;
     use flyball_client::DeleteOptions;
     use parking_lot::Mutex;
 
     use super::*;
     use crate::events::ObjectRef;
-    use crate::plan::{Event, Operation, Write};
+    use crate::judge::Judge;
+    use crate::plan::{Event, Operation, Waiting, Write};
     use crate::scripted::{Server, context};
 
     const THING: ResourceType = ResourceType::new("example.com", "v1", "things", "Thing", true);
@@ -320,6 +333,46 @@ mod tests {
         let events = server.events.lock();
         assert_eq!(events[0]["source"]["component"], "announcer");
         assert_eq!(events[1]["count"], 2, "the event of the second round is counted");
+    }
+
+    fn pod(n: usize) -> Waiting {
+        Waiting::on::<Pod>(&Key::new("ns", format!("{n}")), "to stop")
+    }
+
+    /// Waits for as many pods as it has had rounds. Its invariant does not hold in the second round.
+    struct Waiter;
+
+    impl Periodic for Waiter {
+        type Memory = usize;
+        type Observations = usize;
+        type Tag = ();
+
+        async fn observe(&self, rounds: &usize) -> Result<usize, SyncError> {
+            Ok(*rounds)
+        }
+
+        fn round(rounds: usize, _: &usize) -> (usize, Plan) {
+            (rounds + 1, Plan::default().waiting_for((0..rounds).map(pod)))
+        }
+
+        fn check(observation: &usize, plan: &Plan) -> Result<(), String> {
+            match *observation == 1 {
+                true => Err(format!("{} pod is left", plan.waiting.len())),
+                false => Ok(()),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_plan_is_checked_and_shows_what_it_waits_for() {
+        let (_, cx, _sink) = context(|_| None);
+        let judge = Arc::<Judge>::default();
+        let cx = Arc::new(cx.judged_by(judge.clone()));
+        let rounds = run(cx.clone(), "test", Schedule::every(HOUR), Waiter);
+        let _ = tokio::time::timeout(2 * HOUR + Duration::from_secs(1), rounds).await;
+        assert_eq!(judge.checked(), 3);
+        assert_eq!(judge.broken(), [("test", "1 pod is left".to_owned())]);
+        assert_eq!(cx.waiting(&Key::cluster("test")), [pod(0), pod(1)]);
     }
 
     /// Takes 20 seconds to observe.

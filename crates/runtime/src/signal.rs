@@ -16,12 +16,6 @@ impl Signal {
         (SignalSender(sender), Self(receiver))
     }
 
-    pub fn already_set() -> Self {
-        let (sender, signal) = Self::new();
-        sender.set();
-        signal
-    }
-
     /// Completes when the signal is set, or all senders are dropped.
     pub fn wait(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut receiver = self.0.clone();

@@ -94,6 +94,9 @@ pub struct Tasks {
     complaint: Complaint,
 }
 
+/// A lower bound for the periods of resyncs.
+const SHORTEST_RESYNC_PERIOD: Duration = Duration::from_millis(100);
+
 impl Tasks {
     pub(crate) fn new(cx: Arc<Context>, health: &Health) -> Self {
         let (close, closing) = Signal::new();
@@ -215,6 +218,19 @@ impl Tasks {
         let (cx, queue) = (self.cx.clone(), queue.clone());
         let on_connect = self.cx.informers.on_connect(move || unconfirmed.requeue(&cx, &queue));
         self.subscriptions.push(on_connect);
+    }
+
+    /// Calls `add`, which should only add keys to queues, each time `period` has passed. The first time is after a period: the initial
+    /// lists have filled the queues already.
+    pub fn resync(&mut self, period: Duration, add: impl Fn() + Send + 'static) {
+        // So that no flag makes this a busy loop.
+        let period = period.max(SHORTEST_RESYNC_PERIOD);
+        self.spawn("resync", async move {
+            loop {
+                tokio::time::sleep(period).await;
+                add();
+            }
+        });
     }
 
     /// Runs a loop of the controller beside its workers, once the caches are filled. If it returns, it is not started again.

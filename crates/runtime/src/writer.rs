@@ -1,12 +1,9 @@
-//! All writes of controllers are made here: the client (rate limit, identity), the decision log, metrics, the barrier.
-
-use std::fmt::Display;
+//! All writes of controllers are made here, for the executor: the client (rate limit, identity), the decision log, metrics, the barrier.
 
 use bytes::Bytes;
 use flyball_api::{Key, Object, ObjectMeta, PartialObject, Resource, ResourceType, ResourceVersion};
 use flyball_client::{Accept, DeleteOptions, Error, ListParams, Patch, Request, Verb};
 use serde::Serialize;
-use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
 
@@ -16,7 +13,7 @@ use crate::decisions::{Decision, Outcome, Subject};
 use crate::error::Chain;
 
 /// Writes on behalf of one key of one controller. Every call has a reason, for the decision log.
-pub struct Writer<'a> {
+pub(crate) struct Writer<'a> {
     cx: &'a Context,
     owner: &'a Key,
     /// The key that waits at the barrier until the cache shows the writes; `None` if none does.
@@ -51,7 +48,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Raises no barrier. For controllers that read the server, not the cache, before they write again.
-    pub fn without_barrier(self) -> Self {
+    pub(crate) fn without_barrier(self) -> Self {
         Self { waits: None, ..self }
     }
 
@@ -66,45 +63,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Creates an object, and returns the server's response.
-    pub async fn create<T: Resource>(
-        &self,
-        namespace: &str,
-        body: &Value,
-        why: impl Display,
-    ) -> Result<T, Error> {
-        self.create_dynamic(&T::TYPE, (!namespace.is_empty()).then_some(namespace), body, why).await
-    }
-
-    /// Creates an object of any resource. If `T` is [`PartialObject`], only metadata is requested as response, which saves
-    /// work; so with updates and patches.
-    pub async fn create_dynamic<T: Object>(
-        &self,
-        resource: &ResourceType,
-        namespace: Option<&str>,
-        body: &Value,
-        why: impl Display,
-    ) -> Result<T, Error> {
-        let name = |field: &str| body.pointer(field).and_then(Value::as_str).unwrap_or_default();
-        let given = name("/metadata/name");
-        let shown =
-            if given.is_empty() { format!("{}*", name("/metadata/generateName")) } else { given.to_owned() };
-        let target = Target {
-            resource,
-            key: Key::new(namespace.unwrap_or_default(), shown.as_str()),
-            subresource: None,
-        };
-        let unknown = match given.is_empty() {
-            true => Awaited::UnknownCreation(namespace.map(str::to_owned)),
-            false => Awaited::UnknownObject(target.key.clone()),
-        };
-        let request = Request::collection(Verb::Create, resource, namespace).accept(Accept::of::<T>());
-        let request = self.cx.client.object_with::<T>(request, body);
-        self.write(Verb::Create, target, why, unknown, request, metadata).await
-    }
-
     /// Creates an object from the bytes of its JSON. A key whose name ends in `*` stands for a generated name.
-    pub(crate) async fn create_body(
+    pub(crate) async fn create(
         &self,
         resource: &ResourceType,
         key: &Key,
@@ -123,7 +83,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Replaces an object, or one of its subresources, by the bytes of its JSON.
-    pub(crate) async fn update_body(
+    pub(crate) async fn update(
         &self,
         resource: &ResourceType,
         key: &Key,
@@ -138,114 +98,28 @@ impl<'a> Writer<'a> {
             .await
     }
 
-    /// Creates an object that is sent exactly as it serialises, raw JSON inside it included.
-    pub async fn create_whole<T: Resource + Serialize>(
-        &self,
-        object: &T,
-        why: impl Display,
-    ) -> Result<T, Error> {
-        let (key, resource) = (object.key(), T::TYPE);
-        let target = Target { resource: &resource, key: key.clone(), subresource: None };
-        let namespace = Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-        let whole = Whole::of(object);
-        let request = Request::collection(Verb::Create, &resource, namespace);
-        let request = self.cx.client.object_with::<T>(request, &whole);
-        self.write(Verb::Create, target, why, Awaited::UnknownObject(key.clone()), request, metadata).await
-    }
-
-    /// Replaces an object by one that is sent exactly as it serialises, raw JSON inside it included.
-    pub async fn update_whole<T: Resource + Serialize>(
-        &self,
-        object: &T,
-        why: impl Display,
-    ) -> Result<T, Error> {
-        let (key, resource) = (object.key(), T::TYPE);
-        let target = Target { resource: &resource, key: key.clone(), subresource: None };
-        let whole = Whole::of(object);
-        let request = Request::object(Verb::Update, &resource, &key, None);
-        let request = self.cx.client.object_with::<T>(request, &whole);
-        self.write(Verb::Update, target, why, Awaited::UnknownObject(key.clone()), request, metadata).await
-    }
-
-    /// Replaces an object, or one of its subresources, by `body`.
-    pub async fn update<T: Resource>(
-        &self,
-        key: &Key,
-        subresource: Option<&str>,
-        body: &Value,
-        why: impl Display,
-    ) -> Result<T, Error> {
-        self.update_dynamic(&T::TYPE, key, subresource, body, why).await
-    }
-
-    /// Replaces the status of an object, and returns only metadata.
-    pub async fn update_status<T: Resource>(
-        &self,
-        key: &Key,
-        body: &Value,
-        why: impl Display,
-    ) -> Result<PartialObject, Error> {
-        self.update_dynamic(&T::TYPE, key, Some("status"), body, why).await
-    }
-
-    /// Replaces an object of any resource.
-    pub async fn update_dynamic<T: Object>(
-        &self,
-        resource: &ResourceType,
-        key: &Key,
-        subresource: Option<&str>,
-        body: &Value,
-        why: impl Display,
-    ) -> Result<T, Error> {
-        let target = Target { resource, key: key.clone(), subresource };
-        let request = Request::object(Verb::Update, resource, key, subresource).accept(Accept::of::<T>());
-        let request = self.cx.client.object_with::<T>(request, body);
-        self.write(Verb::Update, target, why, Awaited::UnknownObject(key.clone()), request, metadata).await
-    }
-
     /// Changes parts of an object, or of one of its subresources.
-    pub async fn patch<T: Resource>(
-        &self,
-        key: &Key,
-        subresource: Option<&str>,
-        patch: Patch,
-        why: impl Display,
-    ) -> Result<T, Error> {
-        self.patch_dynamic(&T::TYPE, key, subresource, patch, why).await
-    }
-
-    /// Changes parts of an object of any resource.
-    pub async fn patch_dynamic<T: Object>(
+    pub(crate) async fn patch(
         &self,
         resource: &ResourceType,
         key: &Key,
         subresource: Option<&str>,
         patch: Patch,
-        why: impl Display,
-    ) -> Result<T, Error> {
+        why: &str,
+    ) -> Result<PartialObject, Error> {
         let target = Target { resource, key: key.clone(), subresource };
-        let request = Request::patch(resource, key, subresource, &patch).accept(Accept::of::<T>());
-        let request = self.cx.client.object_with::<T>(request, patch.document());
+        let request = Request::patch(resource, key, subresource, &patch).accept(Accept::Metadata);
+        let request = self.cx.client.object_with::<PartialObject>(request, patch.document());
         self.write(Verb::Patch, target, why, Awaited::UnknownObject(key.clone()), request, metadata).await
     }
 
     /// Deletes an object. With a uid in the options, another object of that name is not deleted.
-    pub async fn delete<T: Resource>(
-        &self,
-        key: &Key,
-        options: DeleteOptions,
-        why: impl Display,
-    ) -> Result<(), Error> {
-        self.delete_dynamic(&T::TYPE, key, options, why).await
-    }
-
-    /// Deletes an object of a resource that is known only at run time.
-    pub async fn delete_dynamic(
+    pub(crate) async fn delete(
         &self,
         resource: &ResourceType,
         key: &Key,
         options: DeleteOptions,
-        why: impl Display,
+        why: &str,
     ) -> Result<(), Error> {
         let target = Target { resource, key: key.clone(), subresource: None };
         let request = self.cx.client.delete_dynamic(resource, key, &options);
@@ -263,12 +137,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Deletes all objects of a resource in a namespace.
-    pub async fn delete_collection(
+    pub(crate) async fn delete_collection(
         &self,
         resource: &ResourceType,
         namespace: &str,
         options: DeleteOptions,
-        why: impl Display,
+        why: &str,
     ) -> Result<(), Error> {
         let target = Target { resource, key: Key::new(namespace, "*"), subresource: None };
         let (all, unknown) = (ListParams::default(), Awaited::UnknownCreation(Some(namespace.to_owned())));
@@ -282,7 +156,7 @@ impl<'a> Writer<'a> {
         &self,
         verb: Verb,
         target: Target<'_>,
-        why: impl Display,
+        why: &str,
         unknown: Awaited,
         request: impl Future<Output = Result<A, Error>>,
         seen: impl Fn(&A) -> Option<&ObjectMeta>,

@@ -59,7 +59,7 @@ fn overdue(phase: Phase, quiet: Duration) -> Option<Overdue> {
 }
 
 #[derive(Debug)]
-struct Seat {
+struct Connection {
     address: IpAddr,
     phase: Phase,
     /// When the phase, or a request in it, began or ended.
@@ -71,7 +71,7 @@ struct Seat {
 /// All connections of a listener.
 #[derive(Debug)]
 pub(super) struct Connections {
-    seats: Mutex<FxHashMap<u64, Seat>>,
+    open: Mutex<FxHashMap<u64, Connection>>,
     next: AtomicU64,
     most: usize,
 }
@@ -82,71 +82,75 @@ impl Connections {
     }
 
     pub(super) fn at_most(most: usize) -> Arc<Self> {
-        Arc::new(Self { seats: Mutex::default(), next: AtomicU64::new(0), most })
+        Arc::new(Self { open: Mutex::default(), next: AtomicU64::new(0), most })
     }
 
     /// Adds a connection, closing another one at the limit.
-    pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Arc<Place> {
+    pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Arc<ConnectionGuard> {
         let retire = Arc::new(Notify::new());
         let (address, since) = (origin(address), Instant::now());
-        let seat = Seat { address, phase: Phase::Handshake, since, task: None, retire: retire.clone() };
-        let mut seats = self.seats.lock();
-        while seats.len() >= self.most && evict(&mut seats) {}
+        let connection =
+            Connection { address, phase: Phase::Handshake, since, task: None, retire: retire.clone() };
+        let mut open = self.open.lock();
+        while open.len() >= self.most && evict(&mut open) {}
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        seats.insert(id, seat);
-        Arc::new(Place { connections: self.clone(), id, retire })
+        open.insert(id, connection);
+        Arc::new(ConnectionGuard { connections: self.clone(), id, retire })
     }
 
     /// Sets the task that serves a connection, so that it can be aborted.
     pub(super) fn served_by(&self, id: u64, task: AbortHandle) {
-        match self.seats.lock().get_mut(&id) {
-            Some(seat) => seat.task = Some(task),
+        match self.open.lock().get_mut(&id) {
+            Some(connection) => connection.task = Some(task),
             None => task.abort(),
         }
     }
 
     /// Closes one connection, to free its descriptor.
     pub(super) fn evict_one(&self) {
-        evict(&mut self.seats.lock());
+        evict(&mut self.open.lock());
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.seats.lock().is_empty()
+        self.open.lock().is_empty()
     }
 
     /// Ends connections that take too long.
     pub(super) fn sweep(&self) {
         let now = Instant::now();
-        self.seats.lock().retain(|_, seat| match overdue(seat.phase, now.duration_since(seat.since)) {
-            None => true,
-            Some(Overdue::Retire) => {
-                (seat.phase, seat.since) = (Phase::Closing, now);
-                seat.retire.notify_one();
-                true
-            }
-            Some(Overdue::Abort) => {
-                abort(seat);
-                false
+        self.open.lock().retain(|_, connection| {
+            match overdue(connection.phase, now.duration_since(connection.since)) {
+                None => true,
+                Some(Overdue::Retire) => {
+                    (connection.phase, connection.since) = (Phase::Closing, now);
+                    connection.retire.notify_one();
+                    true
+                }
+                Some(Overdue::Abort) => {
+                    abort(connection);
+                    false
+                }
             }
         });
     }
 }
 
-fn abort(seat: &Seat) {
-    if let Some(task) = &seat.task {
+fn abort(connection: &Connection) {
+    if let Some(task) = &connection.task {
         task.abort();
     }
 }
 
-fn evict(seats: &mut FxHashMap<u64, Seat>) -> bool {
+fn evict(open: &mut FxHashMap<u64, Connection>) -> bool {
     let mut held: HashMap<IpAddr, usize> = HashMap::new();
-    for seat in seats.values() {
-        *held.entry(seat.address).or_default() += 1;
+    for connection in open.values() {
+        *held.entry(connection.address).or_default() += 1;
     }
-    let expendable = |seat: &Seat| (Reverse(held.get(&seat.address).copied()), seat.since);
-    let victim = seats.iter().min_by_key(|(_, seat)| expendable(seat)).map(|(id, _)| *id);
-    let Some(seat) = victim.and_then(|id| seats.remove(&id)) else { return false };
-    abort(&seat);
+    let expendable =
+        |connection: &Connection| (Reverse(held.get(&connection.address).copied()), connection.since);
+    let victim = open.iter().min_by_key(|(_, connection)| expendable(connection)).map(|(id, _)| *id);
+    let Some(connection) = victim.and_then(|id| open.remove(&id)) else { return false };
+    abort(&connection);
     true
 }
 
@@ -167,31 +171,31 @@ fn open_files() -> Option<usize> {
 
 /// One connection; it is removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionGuard {
     connections: Arc<Connections>,
     id: u64,
     retire: Arc<Notify>,
 }
 
-impl Place {
+impl ConnectionGuard {
     pub(super) fn id(&self) -> u64 {
         self.id
     }
 
     /// The handshake is complete. The first HTTP/1.1 request is expected at once, as in upstream.
     pub(super) fn open(&self, speaks_http2: bool) {
-        self.change(|seat| {
-            seat.phase = if speaks_http2 { Phase::Open } else { Phase::Header };
+        self.change(|connection| {
+            connection.phase = if speaks_http2 { Phase::Open } else { Phase::Header };
             true
         });
     }
 
     /// Bytes of an HTTP/1.1 request have arrived.
     pub(super) fn reading(&self) {
-        self.change(|seat| {
-            let begins = seat.phase == Phase::Open;
+        self.change(|connection| {
+            let begins = connection.phase == Phase::Open;
             if begins {
-                seat.phase = Phase::Header;
+                connection.phase = Phase::Header;
             }
             begins
         });
@@ -201,10 +205,10 @@ impl Place {
     /// dropped.
     pub(super) fn serve(self: &Arc<Self>) -> Option<Served> {
         let mut is_taken = false;
-        self.change(|seat| {
-            is_taken = seat.phase != Phase::Closing;
+        self.change(|connection| {
+            is_taken = connection.phase != Phase::Closing;
             if is_taken {
-                seat.phase = Phase::Open;
+                connection.phase = Phase::Open;
             }
             is_taken
         });
@@ -212,9 +216,9 @@ impl Place {
     }
 
     pub(super) fn close(&self) {
-        self.change(|seat| {
-            let begins = seat.phase != Phase::Closing;
-            seat.phase = Phase::Closing;
+        self.change(|connection| {
+            let begins = connection.phase != Phase::Closing;
+            connection.phase = Phase::Closing;
             begins
         });
         self.retire.notify_one();
@@ -226,27 +230,27 @@ impl Place {
     }
 
     /// `change` returns whether the timeout starts again.
-    fn change(&self, change: impl FnOnce(&mut Seat) -> bool) {
-        if let Some(seat) = self.connections.seats.lock().get_mut(&self.id)
-            && change(seat)
+    fn change(&self, change: impl FnOnce(&mut Connection) -> bool) {
+        if let Some(connection) = self.connections.open.lock().get_mut(&self.id)
+            && change(connection)
         {
-            seat.since = Instant::now();
+            connection.since = Instant::now();
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        self.connections.seats.lock().remove(&self.id);
+        self.connections.open.lock().remove(&self.id);
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Served(Arc<Place>);
+pub(super) struct Served(Arc<ConnectionGuard>);
 
 impl Drop for Served {
     fn drop(&mut self) {
-        self.0.change(|seat| seat.phase != Phase::Closing);
+        self.0.change(|connection| connection.phase != Phase::Closing);
     }
 }
 
@@ -279,7 +283,7 @@ mod tests {
     async fn connect(
         connections: &Arc<Connections>,
         addresses: &str,
-    ) -> Vec<(Arc<Place>, tokio::task::JoinHandle<()>)> {
+    ) -> Vec<(Arc<ConnectionGuard>, tokio::task::JoinHandle<()>)> {
         let mut all = vec![];
         for address in addresses.split_whitespace() {
             let place = connections.admit(address.parse().unwrap());
@@ -310,7 +314,7 @@ mod tests {
             let closed: Vec<String> =
                 (0..all.len()).filter(|at| all[*at].1.is_finished()).map(|at| at.to_string()).collect();
             assert_eq!(closed.join(" "), want, "{case}");
-            assert!(connections.seats.lock().len() <= 4, "{case}");
+            assert!(connections.open.lock().len() <= 4, "{case}");
         }
     }
 

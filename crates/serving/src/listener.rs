@@ -31,7 +31,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::{
     Peer, ServingError, ServingOptions,
     answer::{self, Answer},
-    connections::{Connections, Place},
+    connections::{ConnectionGuard, Connections},
     seldom::Seldom,
     server::closes,
     tls,
@@ -204,9 +204,9 @@ impl<R: Respond> Host<R> {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let place = self.connections.admit(address);
-        let (id, connections) = (place.id(), self.connections.clone());
-        let task = tokio::spawn(self.converse(stream, place));
+        let guard = self.connections.admit(address);
+        let (id, connections) = (guard.id(), self.connections.clone());
+        let task = tokio::spawn(self.converse(stream, guard));
         connections.served_by(id, task.abort_handle());
     }
 
@@ -216,7 +216,7 @@ impl<R: Respond> Host<R> {
         self.connections.sweep();
     }
 
-    async fn converse<S>(self: Arc<Self>, stream: S, place: Arc<Place>)
+    async fn converse<S>(self: Arc<Self>, stream: S, guard: Arc<ConnectionGuard>)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -227,19 +227,19 @@ impl<R: Respond> Host<R> {
         let (_, session) = stream.get_ref();
         let certificates = session.peer_certificates().unwrap_or_default().to_vec();
         let speaks_http2 = session.alpn_protocol() == Some(b"h2");
-        place.open(speaks_http2);
+        guard.open(speaks_http2);
         let peer = Arc::new(Peer { certificates });
         let service = service_fn({
-            let (host, place) = (self.clone(), place.clone());
-            move |request| host.clone().serve(request, peer.clone(), place.clone())
+            let (host, guard) = (self.clone(), guard.clone());
+            move |request| host.clone().serve(request, peer.clone(), guard.clone())
         });
         let ended = if speaks_http2 {
             let connection = self.http2.serve_connection(TokioIo::new(stream), service);
-            drive(connection, &place, |connection| connection.graceful_shutdown()).await
+            drive(connection, &guard, |connection| connection.graceful_shutdown()).await
         } else {
-            let stream = Watched { stream, place: place.clone() };
+            let stream = Watched { stream, guard: guard.clone() };
             let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
-            let ended = drive(&mut connection, &place, |connection| {
+            let ended = drive(&mut connection, &guard, |connection| {
                 Pin::new(&mut **connection.get_mut()).graceful_shutdown();
             })
             .await;
@@ -257,30 +257,30 @@ impl<R: Respond> Host<R> {
         self: Arc<Self>,
         request: Request<Incoming>,
         peer: Arc<Peer>,
-        place: Arc<Place>,
+        guard: Arc<ConnectionGuard>,
     ) -> Result<Response<impl Body<Data = bytes::Bytes, Error = std::convert::Infallible>>, h2::Error> {
         // A client could ignore GOAWAY and send more requests.
-        let Some(_served) = place.serve() else { return Err(h2::Reason::REFUSED_STREAM.into()) };
+        let Some(_served) = guard.serve() else { return Err(h2::Reason::REFUSED_STREAM.into()) };
         let answer = match size(request.headers()) > MAX_HEADERS as usize {
             true => answer::headers_too_large(),
             false => self.responder.respond(request, &peer).await,
         };
         if closes(&answer) {
-            place.close();
+            guard.close();
         }
         Ok(answer)
     }
 }
 
 /// Serves a connection until it ends, and shuts it down when it has to close.
-async fn drive<C>(connection: C, place: &Place, close: fn(Pin<&mut C>)) -> hyper::Result<()>
+async fn drive<C>(connection: C, guard: &ConnectionGuard, close: fn(Pin<&mut C>)) -> hyper::Result<()>
 where
     C: Future<Output = hyper::Result<()>>,
 {
     tokio::pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => return ended,
-        () = place.retired() => {}
+        () = guard.retired() => {}
     }
     close(connection.as_mut());
     connection.await
@@ -324,7 +324,7 @@ fn http2(options: &ServingOptions) -> http2::Builder<TokioExecutor> {
 /// A stream that reports when a request begins to arrive.
 struct Watched<S> {
     stream: S,
-    place: Arc<Place>,
+    guard: Arc<ConnectionGuard>,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
@@ -336,7 +336,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.place.reading();
+            self.guard.reading();
         }
         polled
     }

@@ -20,7 +20,7 @@ pub(super) enum Fault {
 
 /// How often each fault happens.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plan {
+pub(super) struct Frequencies {
     pub(super) length: Duration,
     pub(super) kills: usize,
     pub(super) apiserver_restarts: usize,
@@ -28,22 +28,22 @@ pub(super) struct Plan {
 }
 
 /// The faults of a run by time since its start.
-pub(super) fn schedule(plan: Plan, seed: u64) -> Vec<(Duration, Fault)> {
+pub(super) fn schedule(frequencies: Frequencies, seed: u64) -> Vec<(Duration, Fault)> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut faults = Vec::new();
     let mut spread = |count: usize, fault: &dyn Fn(usize) -> Fault| {
         for n in 0..count {
             // One at a random time in each of `count` equal slots: not periodic, and no long pauses.
             let at = (n as f64 + random.random::<f64>()) / count as f64;
-            faults.push((plan.length.mul_f64(at), fault(n)));
+            faults.push((frequencies.length.mul_f64(at), fault(n)));
         }
     };
-    spread(plan.kills, &|_| Fault::KillManager);
-    spread(plan.apiserver_restarts, &|n| match n % 2 {
+    spread(frequencies.kills, &|_| Fault::KillManager);
+    spread(frequencies.apiserver_restarts, &|n| match n % 2 {
         0 => Fault::KillApiServer,
         _ => Fault::RestartApiServer,
     });
-    spread(plan.etcd_restarts, &|_| Fault::KillEtcd);
+    spread(frequencies.etcd_restarts, &|_| Fault::KillEtcd);
     faults.sort_by_key(|(at, _)| *at);
     faults
 }
@@ -52,24 +52,28 @@ pub(super) fn schedule(plan: Plan, seed: u64) -> Vec<(Duration, Fault)> {
 mod tests {
     use super::*;
 
-    const PLAN: Plan =
-        Plan { length: Duration::from_secs(600), kills: 200, apiserver_restarts: 10, etcd_restarts: 1 };
+    const FREQUENCIES: Frequencies = Frequencies {
+        length: Duration::from_secs(600),
+        kills: 200,
+        apiserver_restarts: 10,
+        etcd_restarts: 1,
+    };
 
     #[test]
     fn everything_happens_as_often_as_planned_and_within_the_run() {
-        let faults = schedule(PLAN, 7);
+        let faults = schedule(FREQUENCIES, 7);
         let count = |wanted: &[Fault]| faults.iter().filter(|(_, t)| wanted.contains(t)).count();
         assert_eq!(count(&[Fault::KillManager]), 200);
         assert_eq!(count(&[Fault::KillApiServer]), 5);
         assert_eq!(count(&[Fault::RestartApiServer]), 5);
         assert_eq!(count(&[Fault::KillEtcd]), 1);
         assert!(faults.is_sorted_by_key(|(at, _)| *at));
-        assert!(faults.iter().all(|(at, _)| *at <= PLAN.length));
+        assert!(faults.iter().all(|(at, _)| *at <= FREQUENCIES.length));
     }
 
     #[test]
     fn a_seed_decides_the_schedule() {
-        assert_eq!(schedule(PLAN, 7), schedule(PLAN, 7));
-        assert_ne!(schedule(PLAN, 7), schedule(PLAN, 8));
+        assert_eq!(schedule(FREQUENCIES, 7), schedule(FREQUENCIES, 7));
+        assert_ne!(schedule(FREQUENCIES, 7), schedule(FREQUENCIES, 8));
     }
 }

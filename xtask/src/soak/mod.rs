@@ -23,7 +23,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use fault::{Fault, Plan, schedule};
+use fault::{Fault, Frequencies, schedule};
 use ledger::{Ledger, left_behind, torn_bindings};
 use shared::Shared;
 
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         None => ours::binary(Profile::Release)?,
     };
     let minutes = usize::try_from(options.minutes).unwrap_or(usize::MAX);
-    let plan = Plan {
+    let frequencies = Frequencies {
         length: Duration::from_secs(options.minutes * 60),
         kills: options.kills.unwrap_or(minutes * 21),
         apiserver_restarts: options.apiserver_restarts.unwrap_or(minutes),
@@ -85,24 +85,28 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("make a runtime")?;
-    let violations = runtime.block_on(soak(plan, options.seed, binary))?;
+    let violations = runtime.block_on(soak(frequencies, options.seed, binary))?;
     Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Returns the number of violations.
-async fn soak(plan: Plan, seed: u64, binary: PathBuf) -> anyhow::Result<usize> {
+async fn soak(frequencies: Frequencies, seed: u64, binary: PathBuf) -> anyhow::Result<usize> {
     let cluster = Cluster::real(ClusterOptions::default()).await.map_err(|e| match e {
         Unavailable::Skip(skip) => anyhow::anyhow!("{skip}"),
         Unavailable::Broken(e) => e,
     })?;
-    println!("{} minutes, seed {seed}; logs are in {}", plan.length.as_secs() / 60, cluster.dir().display());
+    println!(
+        "{} minutes, seed {seed}; logs are in {}",
+        frequencies.length.as_secs() / 60,
+        cluster.dir().display()
+    );
     let began = Instant::now();
     let ledger = Arc::new(Ledger::default());
     let shared = Shared {
         api: cluster.api().await?,
         client: Arc::clone(cluster.client()),
         ledger: Arc::clone(&ledger),
-        until: began + plan.length,
+        until: began + frequencies.length,
     };
     let mut background = JoinSet::new();
     background.spawn(machines::nodes(shared.clone()));
@@ -118,7 +122,7 @@ async fn soak(plan: Plan, seed: u64, binary: PathBuf) -> anyhow::Result<usize> {
 
     let mut rig = Rig { cluster, binary, manager: None, deaths: 0 };
     rig.start_manager()?;
-    for (at, fault) in schedule(plan, seed) {
+    for (at, fault) in schedule(frequencies, seed) {
         tokio::time::sleep_until(began + at).await;
         rig.make(fault, &ledger).await?;
         if fault != Fault::KillManager || rig.deaths.is_multiple_of(20) {

@@ -36,6 +36,8 @@ impl Zone {
     /// result is that of Go's `time.Date`, since it decides when Jobs start.
     pub fn seconds_at(&self, wall: DateTime) -> i64 {
         let Ok(as_utc) = TimeZone::UTC.to_timestamp(wall).map(Timestamp::as_second) else { return i64::MAX };
+        // The offset depends on the time that is sought. The one at `as_utc` is a guess, which is off by a day at most; at the time
+        // that follows from it, the offset is right unless the clocks change in between.
         match self.offset(as_utc) {
             0 => as_utc,
             guess => as_utc - self.offset(as_utc - guess),

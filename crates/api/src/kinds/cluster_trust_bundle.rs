@@ -5,7 +5,7 @@ use smol_str::SmolStr;
 
 use crate::{ObjectMeta, resource};
 
-/// A certificates.k8s.io/v1beta1 ClusterTrustBundle. Of v1alpha1 it differs in nothing but the version.
+/// A certificates.k8s.io/v1beta1 ClusterTrustBundle. v1alpha1 is the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClusterTrustBundle {
@@ -13,7 +13,6 @@ pub struct ClusterTrustBundle {
     pub spec: ClusterTrustBundleSpec,
 }
 
-/// The contents of a [`ClusterTrustBundle`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClusterTrustBundleSpec {

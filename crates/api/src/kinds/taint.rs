@@ -20,13 +20,6 @@ pub struct Taint {
     pub time_added: Option<Timestamp>,
 }
 
-impl Taint {
-    /// Whether key and effect are the same.
-    pub fn is_same_as(&self, other: &Taint) -> bool {
-        self.key == other.key && self.effect == other.effect
-    }
-}
-
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Toleration {

@@ -34,7 +34,8 @@ impl FieldSelector {
         self
     }
 
-    pub fn and_not_equals(mut self, field: &str, value: &str) -> Self {
+    #[cfg(test)]
+    pub(crate) fn and_not_equals(mut self, field: &str, value: &str) -> Self {
         self.0.push(Term { field: field.into(), equal: false, value: value.into() });
         self
     }

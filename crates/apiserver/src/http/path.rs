@@ -21,17 +21,6 @@ pub struct RequestInfo {
     pub name: Option<SmolStr>,
 }
 
-impl RequestInfo {
-    /// `pods/status`, as RBAC rules write it.
-    pub fn resource_and_sub(&self) -> String {
-        if self.subresource.is_empty() {
-            self.resource.to_string()
-        } else {
-            format!("{}/{}", self.resource, self.subresource)
-        }
-    }
-}
-
 /// Parses a request's method and path. `watch` is the query parameter.
 pub(crate) fn parse(method: &http::Method, path: &str, watch: bool) -> RequestInfo {
     let mut info = RequestInfo { path: path.to_owned(), verb: plain_verb(method), ..RequestInfo::default() };

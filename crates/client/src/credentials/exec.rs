@@ -19,7 +19,7 @@ use crate::transport::BoxError;
 /// The longest output that is read.
 const MAX_OUTPUT: u64 = 1 << 20;
 
-/// A plugin that talks to nobody must end by then.
+/// A plugin that does not ask the user anything must end by then.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a plugin gave us.
@@ -91,7 +91,7 @@ fn cannot_start(exec: &Exec, error: &std::io::Error) -> String {
 async fn read(pipe: Option<impl tokio::io::AsyncRead + Unpin>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
-        // A pipe that breaks off ends the output; whether that was all, its parser tells.
+        // A pipe that breaks off ends the output; the parser finds out whether it is complete.
         let _ = (&mut pipe).take(MAX_OUTPUT).read_to_end(&mut bytes).await;
         let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
     }

@@ -32,6 +32,6 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     tasks.needs(&nodes);
     let running = RunningController::new(&cx.metrics, cx.component, "cloud-node-lifecycle");
     let schedule = Schedule::every(cx.config.kube_cloud_shared.node_monitor_period.max(SHORTEST_PERIOD));
-    tasks.periodic("rounds", schedule, sync::Controller { cx, instances, nodes, running });
+    tasks.periodic("rounds", schedule, sync::Controller { instances, nodes, running });
     Ok(())
 }

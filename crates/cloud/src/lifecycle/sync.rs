@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::Node;
 use flyball_cache::Informer;
 use flyball_runtime::metrics::RunningController;
-use flyball_runtime::{Chain, Context, Periodic, Plan, SyncError};
+use flyball_runtime::{Chain, Periodic, Plan, SyncError};
 
 use super::invariants;
 use super::plan::{Machine, Observed, needs_lookup, plan};
@@ -17,7 +17,6 @@ use crate::surroundings::{all, nodes_by_name};
 const AT_ONCE: usize = 16;
 
 pub(super) struct Controller {
-    pub(super) cx: Arc<Context>,
     pub(super) instances: Arc<dyn AnyInstances>,
     pub(super) nodes: Arc<Informer<Node>>,
     pub(super) running: RunningController,
@@ -31,13 +30,15 @@ impl Periodic for Controller {
     async fn observe(&self, (): &()) -> Result<Vec<Observed>, SyncError> {
         self.running.begin();
         let nodes = nodes_by_name(&self.nodes);
-        let nodes = all(AT_ONCE, nodes.into_iter().map(|node| self.look_up(node))).await;
-        self.cx.judge(|| invariants::check(&nodes, &plan(&nodes)));
-        Ok(nodes)
+        Ok(all(AT_ONCE, nodes.into_iter().map(|node| self.look_up(node))).await)
     }
 
     fn round((): (), nodes: &Vec<Observed>) -> ((), Plan) {
         ((), plan(nodes))
+    }
+
+    fn check(nodes: &Vec<Observed>, plan: &Plan) -> Result<(), String> {
+        invariants::check(nodes, plan)
     }
 }
 

@@ -8,6 +8,7 @@
 //! - Upstream: `cloud-provider/controllers/node`. What differs: addresses that could not be written are retried with
 //!   backoff, not in the next round; two addresses of the same type are not written again in every round; an update by
 //!   the kubelet in the meantime is not overwritten.
+//! - There are two shells: `sync` initialises Nodes; `rounds` updates the addresses of all Nodes periodically.
 
 pub mod addresses;
 pub mod invariants;

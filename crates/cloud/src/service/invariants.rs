@@ -1,6 +1,11 @@
 //! What must hold for every decision about a Service; for tables, properties and the simulator.
 
-use super::plan::{Action, Call, Step, View, action, needs_cleanup, plan, wants_balancer};
+use flyball_api::Service;
+use flyball_runtime::Effect;
+
+use super::plan::{
+    Action, Answer, Call, RecordChange, Step, View, action, needs_cleanup, plan, wants_balancer,
+};
 
 /// Checks the action that a Service needs, and the first steps.
 ///
@@ -29,4 +34,25 @@ pub fn check(view: &View<'_>) -> Result<(), String> {
     ];
     let broken = rules.iter().find(|(_, holds)| !holds);
     broken.map_or(Ok(()), |(rule, _)| Err(format!("{rule}: {action:?} for {service:?}")))
+}
+
+/// Checks the next steps for the load balancer of a Service that was deleted without its finalizer.
+///
+/// # Errors
+/// The invariant that is broken, in words.
+pub fn check_deleted(service: &Service, answers: &[Answer], steps: &[Step]) -> Result<(), String> {
+    let writes = steps.iter().any(|step| matches!(step, Step::Api(Effect::Write(_) | Effect::Group(_))));
+    let other_call = steps.iter().any(|step| matches!(step, Step::Call(call) if *call != Call::Delete));
+    let is_forgotten = steps.iter().any(|step| matches!(step, Step::Record(RecordChange::Deleted)));
+    let is_deleted = answers.contains(&Answer::Done);
+    let rules = [
+        ("a Service that is gone is not written", !writes),
+        ("the load balancer of a Service that is gone is only deleted", !other_call),
+        (
+            "a load balancer is remembered until the cloud has deleted it",
+            !is_forgotten || is_deleted || !wants_balancer(service),
+        ),
+    ];
+    let broken = rules.iter().find(|(_, holds)| !holds);
+    broken.map_or(Ok(()), |(rule, _)| Err(format!("{rule}: {answers:?} for {service:?}")))
 }

@@ -11,6 +11,7 @@
 //!   Service in deletion that never had one is left alone; a status that differs only by what the API server has filled in
 //!   (`ipMode`) is not written again; a change of nodes ends the backoff of a Service whose load balancer
 //!   could not be ensured (upstream updates its nodes first, and ensures it at once if that fails).
+//! - There are two shells: `sync` changes load balancers; `nodes` queues the Services that a change of nodes concerns.
 
 pub mod backends;
 pub mod invariants;

@@ -58,7 +58,12 @@ impl Controller {
         let backends = backends(&nodes);
         if let Some(deleted) = self.records.deleted(key, service.as_ref().map(|service| service.uid())) {
             let subject = Subject { service: deleted, nodes: vec![], backends: Backends::default(), era };
-            match self.carry_out(key, &subject, |answers| plan_deleted(&subject.service, answers)).await? {
+            let steps = |answers: &[Answer]| {
+                let steps = plan_deleted(&subject.service, answers);
+                self.cx.judge(|| invariants::check_deleted(&subject.service, answers, &steps));
+                steps
+            };
+            match self.carry_out(key, &subject, steps).await? {
                 Next::Settled => {}
                 next => return Ok(next),
             }

@@ -5,6 +5,7 @@ use flyball_runtime::metrics::Metrics;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::Cloud;
 
 fn webhooks() -> Vec<Webhook> {
     vec![
@@ -94,7 +95,8 @@ fn the_list_names_the_webhooks_that_are_served() {
     for (list, want) in table {
         let list: Vec<String> = list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let names = |chosen: Vec<Webhook>| chosen.iter().map(Webhook::name).collect::<Vec<_>>().join(" ");
-        let chosen = chosen(&webhooks(), &list).map(names);
+        let cloud = webhooks().into_iter().fold(Cloud::new("c"), Cloud::with_webhook);
+        let chosen = chosen(&cloud.webhooks, &list).map(names);
         assert_eq!(chosen.as_deref().map_err(String::as_str), want, "{list:?}");
     }
     assert_eq!(

@@ -2,6 +2,7 @@
 //! deletion, pod creation, revisions. Knowledge about one controller is not here.
 
 pub mod adoption;
+pub mod discovery;
 pub mod disruption;
 pub mod go_text;
 pub mod index;

@@ -2,7 +2,6 @@
 
 use flyball_api::pod::Pod;
 use flyball_api::{Key, OwnerReference, PodTemplate, Timestamp};
-use flyball_client::Error;
 use flyball_runtime::plan::Body;
 use flyball_runtime::{ErrorKinds, Event, Message, Write};
 use serde_json::{Value, json};
@@ -57,11 +56,6 @@ pub fn deletion(pod: &Pod, why: impl ToSmolStr) -> Write {
         .failure_prefix("unable to delete pods: ")
         .on_success(Event::normal(SUCCESSFUL_DELETE, format!("Deleted pod: {}", pod.metadata.name)))
         .on_failure(Event::warning(FAILED_DELETE, Message::ThenError("Error deleting: ".into())))
-}
-
-/// Whether a creation failed because the namespace is being deleted.
-pub fn is_namespace_going(error: &Error) -> bool {
-    error.has_cause("NamespaceTerminating")
 }
 
 /// How long until the next of these pods has been ready for long enough; `None` if none will be.

@@ -219,7 +219,7 @@ async fn after_its_last_finalizer_an_object_is_waited_for_until_it_leaves_the_ca
     cx.informer::<Thing>().synced().await;
     let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    cx.writer(&owner).patch::<Thing>(&key, None, patch, "it is done with").await.unwrap();
+    cx.writer(&owner).patch(&Thing::TYPE, &key, None, patch, "it is done with").await.unwrap();
     waits_until_it_is_gone(&cx, &server, &owner).await;
 }
 
@@ -229,7 +229,8 @@ async fn what_the_server_lacks_is_waited_for_until_the_cache_lacks_it_too() {
     let cx = context(&server);
     cx.informer::<Thing>().synced().await;
     let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
-    let gone = cx.writer(&owner).delete::<Thing>(&key, DeleteOptions::default(), "it is in the way").await;
+    let gone =
+        cx.writer(&owner).delete(&Thing::TYPE, &key, DeleteOptions::default(), "it is in the way").await;
     assert!(gone.unwrap_err().is_not_found());
     waits_until_it_is_gone(&cx, &server, &owner).await;
 }
@@ -241,7 +242,7 @@ async fn a_missing_resource_says_nothing_about_the_object() {
     cx.informer::<Thing>().synced().await;
     let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
     let patch = Patch::Merge(json!({}));
-    cx.writer(&owner).patch::<Thing>(&key, Some("scale"), patch, "it should grow").await.unwrap_err();
+    cx.writer(&owner).patch(&Thing::TYPE, &key, Some("scale"), patch, "it should grow").await.unwrap_err();
     assert!(!cx.barrier.is_raised(&owner));
 }
 
@@ -253,7 +254,7 @@ async fn a_lost_response_is_read_from_the_server_and_a_deletion_then_waited_for(
     cx.informer::<Thing>().synced().await;
     let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    let lost = cx.writer(&owner).patch::<Thing>(&key, None, patch, "it is done with").await;
+    let lost = cx.writer(&owner).patch(&Thing::TYPE, &key, None, patch, "it is done with").await;
     assert!(lost.unwrap_err().outcome_unknown());
     // That the cache shows it as being deleted is not enough: the server no longer has it.
     waits_until_it_is_gone(&cx, &server, &owner).await;
@@ -268,7 +269,8 @@ async fn the_outcome_of_a_cancelled_write_is_read_from_the_server() {
     cx.informer::<Thing>().synced().await;
     let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
     let writer = cx.writer(&owner);
-    let write = writer.delete::<Thing>(&key, DeleteOptions::default(), "it is in the way");
+    let resource = Thing::TYPE;
+    let write = writer.delete(&resource, &key, DeleteOptions::default(), "it is in the way");
     assert!(timeout(Duration::from_secs(1), write).await.is_err(), "no answer");
     waits_until_it_is_gone(&cx, &server, &owner).await;
 }
@@ -284,7 +286,7 @@ async fn a_controller_that_caches_a_part_of_a_resource_waits_for_that() {
     cache.synced().await;
     let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
     let patch = Patch::Merge(json!({}));
-    cx.writer(&owner).patch::<Thing>(&key, None, patch, "it changes").await.unwrap();
+    cx.writer(&owner).patch(&Thing::TYPE, &key, None, patch, "it changes").await.unwrap();
     assert!(cx.barrier.is_raised(&owner), "a restore that undoes the write must not go unnoticed");
     server.send_event("MODIFIED", &written);
     timeout(Duration::from_secs(1), cx.barrier.lowered(&owner)).await.expect("the cache shows it");
@@ -302,7 +304,7 @@ async fn a_version_that_never_comes_is_waited_for_until_one_new_list() {
     cx.informer::<Thing>().synced().await;
     let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
     let patch = Patch::Merge(json!({}));
-    cx.writer(&owner).patch::<Thing>(&key, None, patch, "it changes").await.unwrap();
+    cx.writer(&owner).patch(&Thing::TYPE, &key, None, patch, "it changes").await.unwrap();
     assert!(cx.barrier.is_raised(&owner));
     timeout(Duration::from_secs(60), cx.barrier.lowered(&owner)).await.expect("it does not wait for ever");
     tokio::time::sleep(Duration::from_secs(3600)).await;
@@ -322,7 +324,7 @@ async fn a_write_that_a_restore_has_undone_is_not_waited_for_until_patience_ends
     cx.informer::<Thing>().synced().await;
     let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
     let patch = Patch::Merge(json!({}));
-    cx.writer(&owner).patch::<Thing>(&key, None, patch, "it changes").await.unwrap();
+    cx.writer(&owner).patch(&Thing::TYPE, &key, None, patch, "it changes").await.unwrap();
     assert!(cx.barrier.is_raised(&owner));
     let lowered = cx.barrier.lowered(&owner);
     tokio::pin!(lowered);
@@ -345,7 +347,7 @@ async fn a_response_with_an_old_version_blocks_all_keys_until_everything_is_list
     cx.informer::<Thing>().synced().await;
     let (owner, other, key) = (Key::new("ns", "owner"), Key::new("ns", "other"), Key::new("ns", "t"));
     let patch = || Patch::Merge(json!({}));
-    cx.writer(&owner).patch::<Thing>(&key, None, patch(), "it changes").await.unwrap();
+    cx.writer(&owner).patch(&Thing::TYPE, &key, None, patch(), "it changes").await.unwrap();
     assert!(cx.barrier.is_raised(&owner) && cx.barrier.is_raised(&other));
     timeout(Duration::from_secs(5), cx.barrier.lowered(&owner)).await.expect("the list has come");
     assert!(!cx.barrier.is_raised(&owner) && !cx.barrier.is_raised(&other));
@@ -359,7 +361,7 @@ async fn a_write_that_changed_nothing_is_no_sign_of_a_restore() {
     cx.informer::<Thing>().synced().await;
     let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
     let patch = Patch::Merge(json!({}));
-    cx.writer(&owner).patch::<Thing>(&key, None, patch, "it stays").await.unwrap();
+    cx.writer(&owner).patch(&Thing::TYPE, &key, None, patch, "it stays").await.unwrap();
     assert!(!cx.barrier.is_raised(&owner));
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(relists(&cx), 0);
@@ -371,8 +373,9 @@ async fn a_creation_of_unknown_outcome_is_settled_at_once_also_on_a_quiet_resour
     let cx = context(&server);
     cx.informer::<Thing>().synced().await;
     let owner = Key::new("ns", "owner");
-    let body = json!({"metadata": {"generateName": "t-", "namespace": "ns"}});
-    let lost = cx.writer(&owner).create::<Thing>("ns", &body, "one is missing").await;
+    let body = json!({"metadata": {"generateName": "t-", "namespace": "ns"}}).to_string();
+    let lost =
+        cx.writer(&owner).create(&Thing::TYPE, &Key::new("ns", "t-*"), body.into(), "one is missing").await;
     assert!(lost.unwrap_err().outcome_unknown());
     // The watch sends nothing: the resource is quiet.
     let lowered = timeout(Duration::from_secs(1), cx.barrier.lowered(&owner));
@@ -398,7 +401,7 @@ async fn a_waiting_key_is_parked_once_however_often_it_is_added() {
     cx.informer::<Thing>().synced().await;
     let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
     let patch = Patch::Merge(json!({}));
-    cx.writer(&owner).patch::<Thing>(&key, None, patch, "it changes").await.unwrap_err();
+    cx.writer(&owner).patch(&Thing::TYPE, &key, None, patch, "it changes").await.unwrap_err();
     let mut tasks = crate::tasks::Tasks::new(cx.clone(), &crate::Health::default());
     let queue = tasks.queue::<Key>("test");
     tasks.workers(&queue, 3, Arc::new(Never));
@@ -422,7 +425,7 @@ impl crate::Reconcile for Patching {
     async fn sync(&self, key: &Key) -> Result<crate::Next, crate::SyncError> {
         if self.syncs.fetch_add(1, Ordering::Relaxed) == 0 {
             let (target, patch) = (Key::new("ns", "t"), Patch::Merge(json!({})));
-            self.cx.writer(key).patch::<Thing>(&target, None, patch, "it changes").await.unwrap();
+            self.cx.writer(key).patch(&Thing::TYPE, &target, None, patch, "it changes").await.unwrap();
         }
         self.ends.acquire().await.unwrap().forget();
         Ok(crate::Next::Settled)

@@ -377,11 +377,11 @@ impl<'a> Executor<'a> {
         };
         let body = match operation {
             Operation::Create(body) => {
-                let created = writer.create_body(resource, key, body.bytes()?, why).await?;
+                let created = writer.create(resource, key, body.bytes()?, why).await?;
                 return Ok(self.remember_version(target, created));
             }
             Operation::Delete(options) | Operation::GetThenDelete { options, .. } => {
-                writer.delete_dynamic(resource, key, options, why).await?;
+                writer.delete(resource, key, options, why).await?;
                 return Ok(None);
             }
             Operation::DeleteCollection(options) => {
@@ -414,7 +414,7 @@ impl<'a> Executor<'a> {
                 Body::new(&whole)
             }
         };
-        let written = writer.update_body(resource, key, subresource, body.bytes()?, why).await?;
+        let written = writer.update(resource, key, subresource, body.bytes()?, why).await?;
         Ok(self.remember_version(target, written))
     }
 
@@ -432,7 +432,7 @@ impl<'a> Executor<'a> {
         loop {
             edit(&mut body);
             let bytes = Body::new(&body).bytes()?;
-            let written = writer.update_body(resource, key, subresource, bytes, why).await;
+            let written = writer.update(resource, key, subresource, bytes, why).await;
             let sent = written.map(metadata).map_err(RequestError::from);
             if retries.retry(&sent).await {
                 // If the read fails, the same body is sent again: it ends in another conflict, and so in another retry.
@@ -459,7 +459,7 @@ impl<'a> Executor<'a> {
 
     async fn send_patch(&self, writer: &Writer<'_>, target: Target<'_>, patch: Patch, why: &str) -> Sent {
         let Target { resource, key, subresource } = target;
-        let written: PartialObject = writer.patch_dynamic(resource, key, subresource, patch, why).await?;
+        let written = writer.patch(resource, key, subresource, patch, why).await?;
         Ok(self.remember_version(target, written))
     }
 

@@ -5,9 +5,7 @@ use std::ops::BitOr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flyball_api::{
-    Key, ObjectMeta, Resource, ResourceType, ResourceVersion, manifest_with_status, status_manifest,
-};
+use flyball_api::{Key, Resource, ResourceType, ResourceVersion, manifest_with_status};
 use flyball_client::{DeleteOptions, Error, Patch, Verb};
 use serde::Serialize;
 use serde_json::Value;
@@ -248,11 +246,6 @@ impl Write {
     /// Replaces the status of an object by a PUT with the metadata of the cached object. It is no error if the object is gone.
     pub fn status<R: Resource>(object: &R, status: &impl Serialize) -> Self {
         Self::status_of::<R>(object.key(), manifest_with_status(object, status))
-    }
-
-    /// The same with this metadata, which an earlier write returned.
-    pub fn status_over<R: Resource>(metadata: &ObjectMeta, status: &impl Serialize) -> Self {
-        Self::status_of::<R>(metadata.key(), status_manifest(&R::TYPE, metadata, status))
     }
 
     /// The same with this body.

@@ -13,7 +13,7 @@ use flyball_api::{ConfigMap, Key, Pod, ReplicaSet};
 use flyball_client::ListParams;
 use flyball_manager::access::{Rule, watch};
 use flyball_manager::table::{Controller, Pace};
-use flyball_runtime::{Context, Next, Place, Reconcile, Start, StartError, SyncError, Tasks};
+use flyball_runtime::{Context, Next, Place, Reconcile, Start, StartError, SyncError, Tasks, Write};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -221,7 +221,8 @@ fn start_slow(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     tasks.workers(&queue, 2, Arc::new(TakesTime));
     tasks.spawn("writer", async move {
         let (owner, body) = (Key::new("default", "slow"), json!({"metadata": {"name": "written"}}));
-        let written = cx.writer(&owner).create::<ConfigMap>("default", &body, "the test wants it").await;
+        let write = Write::create::<ConfigMap>(Key::new("default", "written"), body).why("the test wants it");
+        let written = cx.executor(&owner).perform([write]).await;
         WRITTEN.fetch_add(usize::from(written.is_ok()), Ordering::Relaxed);
         std::future::pending().await
     });

@@ -75,7 +75,7 @@ impl Invocation<'_> {
     }
 }
 
-/// Lets all policies change an object. Gives whether one did.
+/// Lets all policies change an object. Returns whether one did.
 pub(super) async fn mutate(
     dynamic: &mut Dynamic<'_>,
     object: &mut Value,
@@ -134,7 +134,7 @@ fn invocations_of<'p>(
     }
 }
 
-/// Carries out one policy. Gives whether it changed the object.
+/// Carries out one policy. Returns whether it changed the object.
 async fn invoke(
     invocation: &Invocation<'_>,
     dynamic: &mut Dynamic<'_>,
@@ -147,8 +147,8 @@ async fn invoke(
         |why: &str| Failure { reason: Some("Invalid"), ..policy.failed(Some(invocation.binding), why) };
     let namespace = dynamic.namespace()?;
     {
-        let stage = Stage::new(invocation, dynamic, object, old, namespace.as_ref()).await?;
-        match stage.with_inputs(dynamic, |inputs| policy.common.conditions_hold(inputs)) {
+        let prepared = InvocationInputs::new(invocation, dynamic, object, old, namespace.as_ref()).await?;
+        match prepared.with_inputs(dynamic, |inputs| policy.common.conditions_hold(inputs)) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(why) => {
@@ -164,8 +164,9 @@ async fn invoke(
     let before = object.clone();
     for mutation in &policy.mutations {
         let patched = {
-            let stage = Stage::new(invocation, dynamic, object, old, namespace.as_ref()).await?;
-            stage.with_inputs(dynamic, |inputs| stage.patched(mutation, inputs))
+            let prepared =
+                InvocationInputs::new(invocation, dynamic, object, old, namespace.as_ref()).await?;
+            prepared.with_inputs(dynamic, |inputs| prepared.patched(mutation, inputs))
         };
         match patched {
             Ok(patched) => *object = dynamic.taken(object, patched, &invocation.matched).await?,
@@ -183,7 +184,7 @@ async fn invoke(
 }
 
 /// The objects of an invocation as its policy sees them.
-struct Stage<'a> {
+struct InvocationInputs<'a> {
     invocation: &'a Invocation<'a>,
     objects: Objects<'a>,
     new: Value,
@@ -192,7 +193,7 @@ struct Stage<'a> {
     namespace: Option<&'a Value>,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> InvocationInputs<'a> {
     async fn new(
         invocation: &'a Invocation<'a>,
         dynamic: &Dynamic<'_>,
@@ -264,7 +265,7 @@ impl<'a> Stage<'a> {
         let mut patched = self.new.clone();
         match json_patch::patch(&mut patched, &patch) {
             Ok(()) => Ok(patched),
-            // What a patch tests for decides whether it is made.
+            // A failed `test` operation means: apply nothing.
             Err(error) if matches!(error.kind, json_patch::PatchErrorKind::TestFailed) => {
                 Ok(self.new.clone())
             }

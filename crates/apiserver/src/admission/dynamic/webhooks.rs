@@ -20,7 +20,7 @@ use crate::webhook::Client;
 pub(super) struct Webhook {
     configuration: String,
     name: String,
-    /// Tells it from others, also from others of its name.
+    /// Unique also among webhooks of the same name.
     id: String,
     client: Client,
     constraints: Constraints,
@@ -152,11 +152,11 @@ impl Webhook {
 /// Why a webhook did not allow a request.
 enum Refusal {
     Denied(ApiError),
-    /// It could not be called, or its answer is none.
+    /// It could not be called, or it answered with something invalid.
     Failed(String),
 }
 
-/// Lets mutating webhooks change an object, one after the other. Gives whether one did.
+/// Lets mutating webhooks change an object, one after the other. Returns whether one did.
 pub(super) async fn mutate(
     dynamic: &mut Dynamic<'_>,
     mut object: Option<&mut Value>,

@@ -191,6 +191,13 @@ fail: failed to delete load balancer: down";
     const ELSEWHERE: &str = "\
 event Warning DeleteLoadBalancerFailed: Error deleting load balancer: implemented by alternate to cloud provider
 fail: failed to delete load balancer: implemented by alternate to cloud provider";
+    for answers in [vec![], vec![Answer::Done], vec![failed(None)], vec![Answer::ManagedElsewhere]] {
+        let steps = plan_deleted(&plain, &answers);
+        assert_eq!(invariants::check_deleted(&plain, &answers, &steps), Ok(()), "{answers:?}");
+    }
+    let too_early =
+        invariants::check_deleted(&plain, &[failed(None)], &plan_deleted(&plain, &[Answer::Done]));
+    assert!(too_early.unwrap_err().starts_with("a load balancer is remembered"));
     assert_eq!(show(plan_deleted(&internal, &[])), "record Deleted");
     assert_eq!(show(plan_deleted(&plain, &[])), DELETING);
     assert_eq!(show(plan_deleted(&plain, &[Answer::Done])), DONE);

@@ -23,7 +23,7 @@ pub struct After {
 }
 
 /// What follows from a plan that failed, or did not. `cached` looks up a ReplicaSet.
-pub fn judge(
+pub fn conclude(
     view: &View<'_>,
     decision: &Decision<'_>,
     failure: Option<&Failure<Step>>,

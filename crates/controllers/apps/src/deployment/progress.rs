@@ -73,7 +73,7 @@ pub fn set(conditions: &mut Vec<Condition>, new: Condition) {
 
 /// Sets the condition of a Deployment that was paused or resumed. Either restarts the deadline, so that the pause does
 /// not count.
-pub fn note_pause(view: &View<'_>, conditions: &mut Vec<Condition>) {
+pub fn record_pause(view: &View<'_>, conditions: &mut Vec<Condition>) {
     let spec = &view.deployment.spec;
     let known = condition::find(conditions, PROGRESSING).map_or("", |condition| condition.reason.as_str());
     if deadline(spec).is_none() || known == reason::TIMED_OUT {
@@ -90,7 +90,7 @@ pub fn note_pause(view: &View<'_>, conditions: &mut Vec<Condition>) {
 /// Sets the progress of the rollout in `status`. `before` is the status before, with the conditions of this sync; `new` is
 /// the name of the ReplicaSet of the current template, and `is_unrecorded` says that the Deployment does not have its
 /// revision yet.
-pub fn judge(
+pub fn update_progress(
     view: &View<'_>,
     before: &DeploymentStatus,
     status: &mut DeploymentStatus,

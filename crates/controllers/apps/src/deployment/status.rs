@@ -41,24 +41,24 @@ pub fn statement(view: &View<'_>, decision: &Decision<'_>, outcome: Outcome<'_>)
     let mut status = view.deployment.status.clone();
     let mut annotations = view.deployment.metadata.annotations.clone();
     if !view.deployment.is_deleting() {
-        progress::note_pause(view, &mut status.conditions);
+        progress::record_pause(view, &mut status.conditions);
     }
     match outcome {
         Outcome::NameTaken => status.collision_count = Some(status.collision_count.unwrap_or(0) + 1),
         Outcome::CreateFailed(message) => {
-            note(view, &mut status.conditions, condition::FALSE, reason::CREATE_FAILED, message.to_owned());
+            record(view, &mut status.conditions, condition::FALSE, reason::CREATE_FAILED, message.to_owned());
         }
         Outcome::Done(_) | Outcome::Adopted if decision.report == Report::Nothing => {}
         // A set that has to be updated is reported after the update.
         Outcome::Adopted if decision.fleet.new.is_none() || decision.is_revising() => {}
         Outcome::Adopted => {
             annotations = with_revision(annotations, decision);
-            note_new(view, decision, &mut status.conditions);
+            record_new_set(view, decision, &mut status.conditions);
         }
         Outcome::Done(created) => {
             annotations = with_revision(annotations, decision);
             let before = status.conditions.clone();
-            note_new(view, decision, &mut status.conditions);
+            record_new_set(view, decision, &mut status.conditions);
             // Upstream: getNewReplicaSet: writes this condition separately, so the next sync writes the counts, and takes
             // their change for progress.
             if decision.report == Report::Rollout || status.conditions == before {
@@ -95,7 +95,7 @@ fn with_revision(annotations: Labels, decision: &Decision<'_>) -> Labels {
 }
 
 /// Sets the condition about the ReplicaSet of the current template: found or created.
-fn note_new(view: &View<'_>, decision: &Decision<'_>, conditions: &mut Vec<Condition>) {
+fn record_new_set(view: &View<'_>, decision: &Decision<'_>, conditions: &mut Vec<Condition>) {
     let made = decision.actions.iter().find_map(|action| match action {
         Action::Create(new) => Some(&new.name),
         _ => None,
@@ -111,7 +111,7 @@ fn note_new(view: &View<'_>, decision: &Decision<'_>, conditions: &mut Vec<Condi
         }
         _ => return,
     };
-    note(view, conditions, condition::TRUE, reason, message);
+    record(view, conditions, condition::TRUE, reason, message);
 }
 
 /// Whether a condition is about the end of an earlier rollout although a ReplicaSet was created since: the controller
@@ -123,7 +123,7 @@ fn is_about_an_earlier_one(known: &Condition, new: &ReplicaSet) -> bool {
 }
 
 /// Only rollouts with a deadline report their progress.
-fn note(
+fn record(
     view: &View<'_>,
     conditions: &mut Vec<Condition>,
     truth: &'static str,
@@ -150,7 +150,7 @@ fn with_counts(
         let recorded = view.deployment.metadata.annotations.get(REVISION);
         let is_unrecorded = recorded.is_some() && recorded != decision.revision();
         let name = new.map(|new| new.metadata.name.as_str());
-        progress::judge(view, &before, &mut status, name, is_unrecorded);
+        progress::update_progress(view, &before, &mut status, name, is_unrecorded);
         // A failure of the new set is more relevant than that of an old one.
         match new.into_iter().chain(all).find_map(failure) {
             Some(failure) => progress::set(&mut status.conditions, failure),

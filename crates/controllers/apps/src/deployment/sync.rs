@@ -80,7 +80,7 @@ impl Controller {
         let plan = plan(view, decision);
         executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
-        let after = after::judge(view, decision, outcome.failure(), |key| self.sets.store().get(key));
+        let after = after::conclude(view, decision, outcome.failure(), |key| self.sets.store().get(key));
         if let Some((statement, why)) = &after.statement {
             let write = status::write(view.deployment, statement, why);
             executor.perform(write).await.result()?;

@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 use super::identity::claim_names;
 use super::manifests;
 use super::plan::{Step, Why};
-use super::retention::judge;
+use super::retention::ownership;
 use super::view::View;
 
 /// Creates the missing claims of a pod. All are tried. A terminating claim is a failure: a new pod would use it, and it
@@ -48,7 +48,7 @@ pub fn correct_owners(view: &View<'_>, ordinal: i32, pod: Option<&Pod>) -> Group
     let holder = view.holder(ordinal, pod);
     let claims = claim_names(view.set, ordinal).filter_map(|name| view.claims.get(&name));
     Step::sequence(claims.flat_map(|claim| {
-        let ownership = judge(claim, view.set, &holder);
+        let ownership = ownership(claim, view.set, &holder);
         let warning = ownership.is_contested.then(|| Step::from(conflict(&claim.metadata.name)));
         let correction = ownership.correction.map(|owners| correction(claim, owners).into());
         [warning, correction].into_iter().flatten()

@@ -13,7 +13,7 @@ use flyball_runtime::{Effect, Outcome, Plan, Waiting};
 use super::claims::correct_owners;
 use super::identity::{self, has_its_storage, is_itself};
 use super::pods;
-use super::retention::{Ownership, judge};
+use super::retention::{Ownership, ownership};
 use super::status::time_to_available;
 use super::view::{Roster, View, is_running_and_ready};
 
@@ -164,7 +164,7 @@ fn living(view: &View<'_>, ordinal: i32, pod: &Pod) -> (Vec<Step>, Option<Waitin
 fn lacks_claims(view: &View<'_>, ordinal: i32, pod: &Pod) -> bool {
     let holder = view.holder(ordinal, Some(pod));
     let is_fine = |claim: &PersistentVolumeClaim| {
-        !claim.metadata.is_deleting() && judge(claim, view.set, &holder) == Ownership::default()
+        !claim.metadata.is_deleting() && ownership(claim, view.set, &holder) == Ownership::default()
     };
     let claims = &view.claims;
     !identity::claim_names(view.set, ordinal)

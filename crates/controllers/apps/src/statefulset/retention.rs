@@ -56,7 +56,7 @@ fn owner(set: &StatefulSet, holder: &Holder) -> Owner {
 }
 
 /// Checks the owner references of one claim.
-pub fn judge(claim: &PersistentVolumeClaim, set: &StatefulSet, holder: &Holder) -> Ownership {
+pub fn ownership(claim: &PersistentVolumeClaim, set: &StatefulSet, holder: &Holder) -> Ownership {
     let references = &claim.metadata.owner_references;
     let set_uid = &set.metadata.uid;
     let names_set = |reference: &OwnerReference| names::<StatefulSet>(reference, &set.metadata.name);

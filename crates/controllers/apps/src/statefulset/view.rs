@@ -125,7 +125,7 @@ impl<'a> View<'a> {
     pub fn has_right_owners(&self, ordinal: i32, pod: &Pod) -> bool {
         let holder = self.holder(ordinal, Some(pod));
         let claims = identity::claim_names(self.set, ordinal).filter_map(|name| self.claims.get(&name));
-        claims.into_iter().all(|claim| retention::judge(claim, self.set, &holder).correction.is_none())
+        claims.into_iter().all(|claim| retention::ownership(claim, self.set, &holder).correction.is_none())
     }
 
     /// A claim of an earlier pod that has to be deleted before a new pod can be created.

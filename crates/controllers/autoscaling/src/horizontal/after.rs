@@ -55,7 +55,7 @@ pub fn rescaled(scaling: &Scaling<'_>, rescale: &Rescale, history: &mut History,
     let (from, to) = (scaling.current, rescale.replicas);
     report.rescaled(to);
     if let Some(behavior) = &scaling.hpa.spec.behavior {
-        history.note_change(from, to, longest_period(behavior, from, to), scaling.now);
+        history.record_change(from, to, longest_period(behavior, from, to), scaling.now);
     }
     let is_to_zero = from > 0 && to == 0 && scaling.min() == 0 && scaling.has_metric_without_pods();
     report.scaled_to_zero(scaling.settings.scale_to_zero.then_some(is_to_zero));

@@ -29,7 +29,7 @@ impl History {
     }
 
     /// Remembers a change of `from` replicas to `to`. Changes older than the longest period of any policy may be dropped.
-    pub fn note_change(&mut self, from: i32, to: i32, longest: SignedDuration, now: Timestamp) {
+    pub fn record_change(&mut self, from: i32, to: i32, longest: SignedDuration, now: Timestamp) {
         let past = Past { replicas: to.abs_diff(from).try_into().unwrap_or(i32::MAX), at: now };
         let cutoff = before(now, longest);
         let side = if to > from { &mut self.added } else { &mut self.removed };

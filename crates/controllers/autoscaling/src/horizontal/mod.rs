@@ -10,7 +10,9 @@
 //!   alphabetical order, a kind that the server begins to serve is found within seconds, and a huge metric value calls for
 //!   many replicas instead of a negative number. Series of an external metric may be negative: their sum counts, where
 //!   upstream takes a negative sum for an overflow if the target is an average value, and scales up to the maximum.
-//! - Besides `sync.rs`, the clients of the scale subresource and of the metrics APIs are async: both are live reads.
+//! - It requeues the key of an autoscaler a period after each sync, without the runner for rounds: there is a key for each
+//!   autoscaler, and all of them at once would burden the metrics API.
+//! - Besides `sync.rs`, `scale_client` and `metrics_client` are async: they read the scale subresource and the metrics APIs live.
 
 pub mod after;
 pub mod decision;

@@ -27,7 +27,7 @@ pub fn conclude<'a>(view: &View<'_>, report: &'a Report<'_>, released: &Outcome<
     }
     let mut status = report.status.clone();
     let mut uncounted = status.uncounted_terminated_pods.take().unwrap_or_default();
-    settle(&mut status, &mut uncounted, |uid| tracked.contains(uid));
+    count_released(&mut status, &mut uncounted, |uid| tracked.contains(uid));
     status.uncounted_terminated_pods = Some(uncounted);
     let may_end = released.is_ok() && !report.is_capped;
     let end = match &report.end {
@@ -64,7 +64,7 @@ pub fn still_tracked<'a>(view: &View<'a>) -> FxHashSet<&'a Uid> {
 }
 
 /// Counts the uids whose pods have lost the finalizer.
-pub fn settle(
+pub fn count_released(
     status: &mut JobStatus,
     uncounted: &mut UncountedTerminatedPods,
     is_tracked: impl Fn(&Uid) -> bool,

@@ -114,7 +114,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     });
     let workers = usize::try_from(cx.config.job_controller.concurrent_job_syncs).unwrap_or(1);
     let releaser =
-        orphans::OrphanController { cx: cx.clone(), jobs: jobs.clone(), pods: pods.clone(), features };
+        sync::OrphanController { cx: cx.clone(), jobs: jobs.clone(), pods: pods.clone(), features };
     tasks.workers(&orphans, workers, Arc::new(releaser));
     let controller = sync::Controller { cx, jobs, pods, gangs, features, backoffs: Default::default() };
     tasks.workers(&queue, workers, Arc::new(controller));

@@ -14,7 +14,7 @@ use flyball_runtime::{Effect, ErrorKinds, Event, Outcome, Write};
 use rustc_hash::FxHashSet;
 use smol_str::{SmolStr, ToSmolStr, format_smolstr};
 
-use super::conclusion::{settle, still_tracked};
+use super::conclusion::{count_released, still_tracked};
 use super::plan::{PodWrite, release};
 use super::tally::Tally;
 use super::verdict::{self, End, Verdict, completed};
@@ -88,7 +88,7 @@ pub fn report<'a>(
     let event = if may_switch { switch(view, &mut status) } else { None };
     let mut uncounted = status.uncounted_terminated_pods.take().unwrap_or_default();
     let tracked = still_tracked(view);
-    settle(&mut status, &mut uncounted, |uid| tracked.contains(uid));
+    count_released(&mut status, &mut uncounted, |uid| tracked.contains(uid));
 
     let mut report =
         Report { status, release: vec![], is_capped: false, event, handled: BTreeMap::new(), end, unended };

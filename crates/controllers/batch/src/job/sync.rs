@@ -1,5 +1,5 @@
-//! The shell: look up, adopt and release pods, plan, execute, then write the status and remove finalizers in an order that
-//! is safe against crashes.
+//! The shells: for a Job, look up, adopt and release pods, plan, execute, then write the status and remove finalizers in an order that
+//! is safe against crashes; for pods without a Job (`orphans.rs`), look up, plan, execute.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use flyball_api::pod::Pod;
 use flyball_api::{Job, Key, Object, PodGroup, Selector, Workload};
 use flyball_cache::Informer;
 use flyball_common::adoption::adopt_and_release;
-use flyball_common::index::owned_or_orphaned;
+use flyball_common::index::{owned, owned_or_orphaned};
 use flyball_runtime::events::ObjectRef;
 use flyball_runtime::{Context, Executor, Next, Reconcile, SyncError, Write};
 use parking_lot::Mutex;
@@ -21,9 +21,10 @@ use super::gang::{self, Scheduling};
 use super::plan::{plan, unknown_mode};
 use super::status::{Report, report};
 use super::tally::Tally;
+use super::triggers::Orphans;
 use super::verdict::verdict;
 use super::view::{Features, TRACKING_FINALIZER, View, in_order};
-use super::{invariants, metrics};
+use super::{invariants, metrics, orphans};
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -34,6 +35,25 @@ pub(super) struct Controller {
     pub(super) features: Features,
     /// Consecutive failures by Job, until it has ended.
     pub(super) backoffs: Mutex<FxHashMap<Key, Backoff>>,
+}
+
+/// Handles pods that have lost their Job.
+pub(super) struct OrphanController {
+    pub(super) cx: Arc<Context>,
+    pub(super) jobs: Arc<Informer<Job>>,
+    pub(super) pods: Arc<Informer<Pod>>,
+    pub(super) features: Features,
+}
+
+impl Reconcile<Orphans> for OrphanController {
+    async fn sync(&self, orphans: &Orphans) -> Result<Next, SyncError> {
+        let (owner, pods) = match orphans {
+            Orphans::Pod(key) => (key, self.pods.store().get(key).into_iter().collect()),
+            Orphans::OfJob(key, uid) => (key, owned(self.pods.store(), uid)),
+        };
+        let plan = orphans::plan(&pods, self.jobs.store(), self.features);
+        self.cx.executor(owner).perform(plan.effects).await.result().map(|()| Next::Settled)
+    }
 }
 
 /// Workloads and PodGroups of gangs; watched only if the feature gate `WorkloadWithJob` is enabled.

@@ -16,8 +16,12 @@
 //!   new one is complete.
 //!
 //! In reading order: [`identity`] is what a reference points to; [`graph`] holds owners and dependents and is the trigger;
-//! [`plan`] judges one object; [`sync`] observes, plans and executes, with `owners` and `act`; [`catalog`] and `monitors`
-//! watch the resources that the server serves.
+//! [`plan`] judges one object; [`sync`] observes, plans and executes; [`catalog`] and `monitors` watch the resources that the
+//! server serves.
+//!
+//! Besides [`sync`], these are async: `owners` and [`absent`] read owners from the server, `act` executes plans, [`server`] is the
+//! trait through which all of them reach the server (`live` implements it; tests replace it), and `monitors` reads discovery and
+//! decides which informers run.
 
 pub mod absent;
 mod act;

@@ -8,9 +8,10 @@ use std::time::Duration;
 use flyball_api::ResourceType;
 use flyball_cache::{AnyInformer, Subscription};
 use flyball_client::{Client, Discovery};
+use flyball_common::discovery;
 use flyball_queue::Priority;
 use flyball_runtime::metrics::{Counter, Family, Passage, Stability};
-use flyball_runtime::{Chain, Context, priority};
+use flyball_runtime::{Context, priority};
 use futures::future::join_all;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
@@ -21,8 +22,6 @@ use super::identity::Kind;
 use super::live::Live;
 use super::sync::Collector;
 
-/// How often discovery is repeated.
-const PERIOD: Duration = Duration::from_secs(30);
 /// How long lists may take before the collector works without them.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The same while there are resources that could not be listed: orphans wait for discovery, so many definitions that fail one after
@@ -30,8 +29,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LESS_PATIENCE: Duration = Duration::from_secs(3);
 /// How long after a change of a definition discovery is repeated: the server needs some time to serve the resource.
 const SOON: Duration = Duration::from_secs(1);
-/// The pause after a discovery that failed.
-const AGAIN: Duration = Duration::from_secs(5);
 
 static SYNC_ERRORS: Family = Family::counter(
     "garbagecollector_controller_resources_sync_error_total",
@@ -71,8 +68,7 @@ impl Monitors {
         followed: Arc<AtomicBool>,
     ) -> Self {
         Self {
-            // With its own rate limit, so that discovery does not wait behind deletions.
-            discovery: cx.client.with_options(cx.client.options().clone()),
+            discovery: discovery::client(&cx.client),
             errors: cx.metrics.counter(&SYNC_ERRORS, &[]),
             changes: Arc::new(cx.metrics.passage("garbage_collector_graph_changes")),
             running: Mutex::default(),
@@ -92,14 +88,14 @@ impl Monitors {
 
     /// Repeats that as long as the controller runs.
     pub(super) async fn follow(&self) {
-        let mut pause = if self.followed.load(Ordering::Acquire) { PERIOD } else { AGAIN };
+        let mut pause = discovery::pause(self.followed.load(Ordering::Acquire));
         loop {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep(pause) => {}
                 () = self.news.notified() => tokio::time::sleep(SOON).await,
             }
-            pause = if self.round().await { PERIOD } else { AGAIN };
+            pause = discovery::pause(self.round().await);
         }
     }
 
@@ -112,23 +108,10 @@ impl Monitors {
 
     /// Starts informers of resources that are new and stops those of resources that are no longer served.
     async fn compare(&self) -> bool {
-        let discovery = match self.discovery.discover().await {
-            Ok(discovery) if !discovery.resources.is_empty() => discovery,
-            Ok(_) => {
-                tracing::warn!("discovery returned no resources; monitors stay as they are");
-                self.errors.inc();
-                return false;
-            }
-            Err(error) => {
-                tracing::warn!(error = %Chain(&error), "discovery failed; monitors stay as they are");
-                self.errors.inc();
-                return false;
-            }
+        let Some(discovery) = discovery::read(&self.discovery).await else {
+            self.errors.inc();
+            return false;
         };
-        for failure in &discovery.failures {
-            let (group_version, problem) = (&failure.group_version, &failure.problem);
-            tracing::warn!(group_version, problem, "a group version cannot be discovered");
-        }
         let is_new = self.update_catalog(&discovery);
         let wanted = deletable(&discovery, |resource| self.is_ignored(resource), self.working());
         let running: BTreeSet<ResourceType> = self.running.lock().keys().cloned().collect();

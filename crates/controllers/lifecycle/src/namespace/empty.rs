@@ -59,7 +59,7 @@ impl Emptying<'_> {
             let remains = match self.attempt(&collection, &mut grace).await {
                 Ok(remains) => remains,
                 Err(error) => {
-                    self.note(&error);
+                    self.record_failure(&error);
                     if pause <= LAST_PAUSE && is_transient(&error) {
                         tokio::time::sleep(pause).await;
                         pause *= 4;
@@ -105,7 +105,7 @@ impl Emptying<'_> {
             Ok(_) if remains.objects == 0 => Emptied { interruptions, ..emptied },
             Ok(_) => self.empty(emptied.collection).await,
             Err(error) => {
-                self.note(&error);
+                self.record_failure(&error);
                 emptied
             }
         }
@@ -115,7 +115,7 @@ impl Emptying<'_> {
         self.interruptions.load(Ordering::Relaxed)
     }
 
-    fn note(&self, error: &Error) {
+    fn record_failure(&self, error: &Error) {
         if error.code().is_none_or(|code| code >= 500) {
             self.interruptions.fetch_add(1, Ordering::Relaxed);
         }

@@ -5,6 +5,7 @@
 //! - **Watches** Namespaces; their content is discovered and listed live. **Writes**: deletes objects of every
 //!   namespaced resource, and writes the status and `spec.finalizers` of namespaces that are being deleted.
 //! - Upstream: `pkg/controller/namespace`. What differs: several resources are deleted at once.
+//! - Besides `sync.rs`, `empty` is async: it lists and deletes the content, page by page, with plans of `plan.rs`.
 
 pub mod content;
 mod empty;
@@ -43,16 +44,11 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             }
         }
     });
-    tasks.spawn("resync", {
+    tasks.resync(cx.config.namespace_controller.namespace_sync_period, {
         let (queue, namespaces) = (queue.clone(), namespaces.clone());
-        let period = cx.config.namespace_controller.namespace_sync_period.max(Duration::from_secs(1));
-        async move {
-            loop {
-                tokio::time::sleep(period).await;
-                for namespace in namespaces.store().list().iter().filter(|namespace| namespace.is_deleting())
-                {
-                    queue.add(namespace.key(), Priority::Sweep);
-                }
+        move || {
+            for namespace in namespaces.store().list().iter().filter(|namespace| namespace.is_deleting()) {
+                queue.add(namespace.key(), Priority::Sweep);
             }
         }
     });

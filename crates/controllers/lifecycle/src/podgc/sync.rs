@@ -53,13 +53,15 @@ impl Periodic for Controller {
         let gone = self.gone_nodes().await;
         let threshold = self.cx.config.pod_gc_controller.terminated_pod_gc_threshold;
         let tracks_generation = self.cx.gates.enabled(Gate::PodObservedGenerationTracking);
-        let view = View { pods, threshold, nodes, gone, tracks_generation, now: self.cx.clock.now() };
-        self.cx.judge(|| invariants::check(&view, &plan(&view)));
-        Ok(view)
+        Ok(View { pods, threshold, nodes, gone, tracks_generation, now: self.cx.clock.now() })
     }
 
     fn round((): (), view: &View) -> ((), Plan<Tag>) {
         ((), plan(view))
+    }
+
+    fn check(view: &View, plan: &Plan<Tag>) -> Result<(), String> {
+        invariants::check(view, plan)
     }
 
     /// Counts each pod once: as an attempt, and as a failure unless it was gone already.

@@ -10,6 +10,7 @@
 //!
 //! Three shells share the work, as upstream's three controllers do: `Runner` starts and stops migrations, `Checkpoints`
 //! finds the version up to which objects are old, `Migrator` rewrites them. Each writes the status, which triggers the next.
+//! So `plan.rs` has no `plan` but one for each shell (`plan_turn`, `plan_checkpoint`, `plan_rewrite`, `plan_impossible`).
 
 pub mod definition;
 pub mod plan;

@@ -8,6 +8,7 @@ use flyball_cache::Informer;
 use flyball_runtime::events::Recorder;
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 
+use super::invariants;
 use super::plan::{mark, must_mark, plan};
 
 /// Syncs the `NoSchedule` taints and deprecated labels of nodes.
@@ -19,7 +20,9 @@ pub(super) struct Nodes {
 impl Reconcile for Nodes {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(node) = self.nodes.store().get(key) else { return Ok(Next::Settled) };
-        self.cx.executor(key).execute(plan(&node, self.cx.clock.now())).await
+        let plan = plan(&node, self.cx.clock.now());
+        self.cx.judge(|| invariants::check_node(&node, &plan));
+        self.cx.executor(key).execute(plan).await
     }
 }
 
@@ -43,6 +46,8 @@ impl Reconcile for Pods {
             live => live.map_err(SyncError::api(format!("reading Pod {key}")))?,
         };
         let executor = self.cx.executor(key).without_barrier().events(&self.events);
-        executor.execute(mark(&pod, &live, self.cx.clock.now())).await
+        let plan = mark(&pod, &live, self.cx.clock.now());
+        self.cx.judge(|| invariants::check_mark(&live, &plan));
+        executor.execute(plan).await
     }
 }

@@ -10,6 +10,7 @@
 //! - Upstream: `pkg/controller/disruption`. What differs: a budget is also synced when an owner of its pods is scaled
 //!   and when a pod leaves it, a change of a pod syncs all its budgets and not only one, an unchanged status is not
 //!   written, and a failure to reach the server is retried.
+//! - Besides `sync.rs`, `scales` is async: it reads `scale` subresources live.
 
 pub mod census;
 pub mod demand;

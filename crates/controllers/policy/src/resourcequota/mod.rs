@@ -12,6 +12,7 @@
 //!
 //! In reading order: [`names`] are the resource names in a quota, [`scopes`] select the objects it counts, [`usage`] adds
 //! them up, [`plan`] writes the status; [`triggers`], [`catalog`] and `monitors` decide when to sync.
+//! Besides `sync.rs`, `monitors` is async: discovery is a live read that decides which informers run. It writes nothing.
 
 mod board;
 pub mod catalog;
@@ -66,12 +67,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     tasks.spawn("discovery", async move { monitors.follow().await });
     if !period.is_zero() {
         let board = board.clone();
-        tasks.spawn("full resync", async move {
-            loop {
-                tokio::time::sleep(period).await;
-                board.sweep();
-            }
-        });
+        tasks.resync(period, move || board.sweep());
     }
     let controller = Arc::new(Controller { cx, board });
     tasks.workers(&routine, workers, controller.clone());

@@ -1,6 +1,4 @@
 //! Runs an informer for each resource that quotas can limit, by metadata only where that is enough to count.
-//!
-//! Async beside `sync.rs`, as discovery is a live read that decides which informers run; it writes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +8,8 @@ use flyball_api::pod::Pod;
 use flyball_api::{DeviceClass, PersistentVolumeClaim, Resource, ResourceClaim, ResourceType, Service};
 use flyball_cache::{AnyInformer, Subscription};
 use flyball_client::Client;
-use flyball_runtime::{Chain, Context};
+use flyball_common::discovery;
+use flyball_runtime::Context;
 use futures::future::join_all;
 use parking_lot::Mutex;
 
@@ -20,12 +19,8 @@ use super::triggers;
 use super::usage::device_claims::Claims;
 use super::usage::{Objects, Source, id};
 
-/// How often discovery is read.
-const PERIOD: Duration = Duration::from_secs(30);
 /// How long new lists may take before quotas are synced without them.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
-/// The pause after a failed round.
-const RETRY_PERIOD: Duration = Duration::from_secs(5);
 
 pub(super) struct Monitors {
     cx: Arc<Context>,
@@ -54,45 +49,29 @@ impl Monitor {
 
 impl Monitors {
     pub(super) fn new(cx: Arc<Context>, board: Arc<Board>) -> Self {
-        // Discovery does not share the rate limit of writes.
-        let discovery = cx.client.with_options(cx.client.options().clone());
-        Self { cx, discovery, board, running: Mutex::default() }
+        Self { discovery: discovery::client(&cx.client), cx, board, running: Mutex::default() }
     }
 
     /// Finds the resources for the first time. No quota can be synced before.
     pub(super) async fn first(&self) {
         while !self.round().await {
-            tokio::time::sleep(RETRY_PERIOD).await;
+            tokio::time::sleep(discovery::pause(false)).await;
         }
     }
 
     /// Reads discovery periodically, for as long as the controller runs.
     pub(super) async fn follow(&self) {
-        let mut pause = PERIOD;
+        let mut pause = discovery::PERIOD;
         loop {
             tokio::time::sleep(pause).await;
-            pause = if self.round().await { PERIOD } else { RETRY_PERIOD };
+            pause = discovery::pause(self.round().await);
         }
     }
 
     /// Reads discovery, starts informers for new resources and stops those of resources that are no longer served. Returns
     /// whether discovery could be read.
     async fn round(&self) -> bool {
-        let discovery = match self.discovery.discover().await {
-            Ok(discovery) if !discovery.resources.is_empty() => discovery,
-            Ok(_) => {
-                tracing::warn!("discovery names no resources; nothing is changed");
-                return false;
-            }
-            Err(error) => {
-                tracing::warn!(error = %Chain(&error), "discovery failed; nothing is changed");
-                return false;
-            }
-        };
-        for failure in &discovery.failures {
-            let (group_version, problem) = (&failure.group_version, &failure.problem);
-            tracing::warn!(group_version, problem, "a group version cannot be discovered");
-        }
+        let Some(discovery) = discovery::read(&self.discovery).await else { return false };
         let followed: Vec<ResourceType> = self.running.lock().keys().cloned().collect();
         let wanted = quotable(&discovery, followed.iter().cloned());
         for resource in followed.iter().filter(|resource| !wanted.contains(resource)) {

@@ -8,8 +8,10 @@
 //!   and deletes them.
 //! - Upstream: `pkg/controller/resourcepoolstatusrequest`. What differs: a pending request is synced when slices of its
 //!   driver change, and when its status could not be written, with backoff; upstream tries five times in a row and then never.
+//! - **Files**: `plan` answers a request, with `sync` as its shell; `expiry` deletes old ones, with `cleaner` as its shell.
 
 mod cleaner;
+mod expiry;
 pub mod plan;
 mod sync;
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use flyball_api::{ResourceClaim, ResourcePoolStatusRequest, ResourceSlice, Timestamp};
-use flyball_runtime::{Periodic, Plan};
+use flyball_runtime::Plan;
 use serde_json::{Value, json};
 
-use super::cleaner::Cleaner;
+use super::expiry;
 use super::plan::{View, plan};
 
 fn now() -> Timestamp {
@@ -104,7 +104,7 @@ fn requests_are_deleted_an_hour_after_the_answer_or_a_day_after_creation() {
         ("no conditions",       "2026-03-01T00:00:00Z", Some(json!([])),                  "it was answered more than an hour ago"),
     ];
     for (case, created, conditions, want) in table {
-        let (_, plan) = Cleaner::round((), &(vec![request(created, conditions)], now()));
+        let plan = expiry::plan(&[request(created, conditions)], now());
         let want = if want.is_empty() {
             "each".to_owned()
         } else {

@@ -133,14 +133,14 @@ impl Controller {
         let plan = plan(consumer, needs);
         executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
-        self.note_creations(consumer, &outcome);
+        self.record_creations(consumer, &outcome);
         let recorded = after(consumer, needs, &outcome);
         outcome.result()?;
         let rest = recorded.map(Effect::from).into_iter().chain(reservations);
         executor.perform(rest).await.result().map(|()| Next::Settled)
     }
 
-    fn note_creations(&self, consumer: &Consumer<'_>, outcome: &Outcome<Creation>) {
+    fn record_creations(&self, consumer: &Consumer<'_>, outcome: &Outcome<Creation>) {
         for done in &outcome.done {
             metrics::created(&self.cx.metrics, true, done.tag.admin_access);
             if let Some(claim) = done.answer.written() {

@@ -69,7 +69,7 @@ impl Controller {
         let Some(pod) = pod else {
             self.scheduled.lock().remove(key);
             if let Some(eviction) = unconfirmed {
-                self.note_eviction(key, &eviction, self.cx.clock.now());
+                self.record_eviction(key, &eviction, self.cx.clock.now());
             }
             if let Some(rules) = self.deleted.lock().remove(key) {
                 self.requeue_rules(&rules);
@@ -99,7 +99,7 @@ impl Controller {
         let done = self.cx.executor(key).about(about).execute(planned).await;
         if let Some(eviction) = eviction.filter(|_| is_eviction) {
             match &done {
-                Ok(_) => self.note_eviction(key, eviction, now),
+                Ok(_) => self.record_eviction(key, eviction, now),
                 Err(error) if error.api_error().is_some_and(Error::outcome_unknown) => {
                     self.unconfirmed.lock().insert(key.clone(), eviction.clone());
                 }
@@ -122,7 +122,7 @@ impl Controller {
         }
     }
 
-    fn note_eviction(&self, key: &Key, eviction: &Eviction, now: Timestamp) {
+    fn record_eviction(&self, key: &Key, eviction: &Eviction, now: Timestamp) {
         self.cx.metrics.counter(&DELETIONS, &[]).inc();
         let late = now.duration_since(eviction.due).as_secs_f64();
         self.cx.metrics.histogram(&LATENCY, &[]).observe(late.max(0.0));

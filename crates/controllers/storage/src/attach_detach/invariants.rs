@@ -1,13 +1,15 @@
-//! What must hold for every plan for a disk, and what must hold on the server at any time.
+//! What must hold for every plan for a disk or for the status of a node, and what must hold on the server at any time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use flyball_api::node::AttachedVolume;
 use flyball_api::{Node, PersistentVolume, VolumeAttachment};
 use smol_str::SmolStr;
 
 use super::caches::inline_volume;
 use super::disk_on_node::{DiskOnNode, Force};
 use super::plan::View;
+use super::report;
 use super::steps::Step;
 use crate::disk::Disk;
 
@@ -117,4 +119,46 @@ pub fn check(view: &View<'_>) -> Result<(), String> {
         ),
     ];
     rules.iter().find(|(_, holds)| !holds).map_or(Ok(()), |(rule, _)| Err(format!("{rule}: {steps:?}")))
+}
+
+/// Checks what is added to and removed from `status.volumesAttached` of a node.
+///
+/// # Errors
+/// The invariant that is broken, in words.
+pub fn check_report(view: &report::View<'_>, report: &report::Report<'_>) -> Result<(), String> {
+    let listed = &view.node.status.volumes_attached;
+    let is_on = |list: &[AttachedVolume], disk: &str| list.iter().any(|volume| volume.name == disk);
+    let entry = |disk: &str| view.entries.iter().find(|entry| entry.disk == disk);
+    let is = |disk: &str, holds: &dyn Fn(&DiskOnNode<'_>) -> bool| {
+        entry(disk).is_some_and(|entry| holds(&entry.on_node))
+    };
+    let added = || report.volumes.iter().filter(|volume| !is_on(listed, &volume.name));
+    let removed = || listed.iter().filter(|volume| !is_on(&report.volumes, &volume.name));
+    let all_added = |holds: &dyn Fn(&DiskOnNode<'_>) -> bool| added().all(|volume| is(&volume.name, holds));
+    let none_removed =
+        |holds: &dyn Fn(&DiskOnNode<'_>) -> bool| !removed().any(|volume| is(&volume.name, holds));
+    let is_kept = |at: &DiskOnNode<'_>| {
+        let state = at.state;
+        at.is_attached() && state.is_mounted && state.is_healthy && !state.is_out_of_service
+    };
+    let rules = [
+        ("nothing is added that no pod on the node needs", all_added(&|at| at.desired.is_some())),
+        ("nothing is added that is being detached", all_added(&|at| !at.is_detaching)),
+        (
+            "nothing is added that is not attached, unless the node attaches it",
+            all_added(&|at| at.is_attached() || at.is_node_attach_allowed),
+        ),
+        (
+            "nothing is removed of which nothing is known",
+            removed().all(|volume| entry(&volume.name).is_some()),
+        ),
+        (
+            "nothing is removed that is attached and needed",
+            none_removed(&|at| at.is_attached() && at.desired.is_some()),
+        ),
+        ("nothing is removed that is mounted on a healthy node", none_removed(&is_kept)),
+        ("nothing is removed without its driver", none_removed(&|at| at.lacks_driver())),
+    ];
+    let broken = rules.iter().find(|(_, holds)| !holds);
+    broken.map_or(Ok(()), |(rule, _)| Err(format!("{rule}: {listed:?} becomes {:?}", report.volumes)))
 }

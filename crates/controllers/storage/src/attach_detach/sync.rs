@@ -271,7 +271,9 @@ impl Reconcile for NodeSync {
             let entries = entries(&ledger, caches, &node, &found, &desired);
             let view =
                 report::View { node: &node, entries, force_on_timeout: self.0.policy().force_on_timeout };
-            let report = report(&view).unwrap_or_default();
+            let report = report(&view);
+            cx.judge(|| report.as_ref().map_or(Ok(()), |report| invariants::check_report(&view, report)));
+            let report = report.unwrap_or_default();
             ledger.begin_report(&key.name, &report.added);
             (view, report.attached, report.detached)
         };

@@ -78,7 +78,7 @@ impl<T: Resource> Latest<T> {
     }
 
     /// Remembers what was written.
-    pub(super) fn note(&self, object: T) {
+    pub(super) fn record(&self, object: T) {
         let (era, list) = (self.informer.era(), self.informer.next_list());
         let written = Written { era, list, object: Arc::new(object) };
         self.written.lock().insert(written.object.key(), written);

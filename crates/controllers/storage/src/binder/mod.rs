@@ -9,7 +9,8 @@
 //! - **Writes** volumes and claims, spec and status; recycler pods.
 //! - **Files**: there are two queues. `claim` (with `matching` and `provision`) and `volume` (with `reclaim` and `plugins`)
 //!   each have a `plan`; `edit` and `writes` are the bodies of the writes. There is no `status.rs`, as binding writes specs
-//!   and statuses in one sequence. `relay` is async, as it has a watch of its own.
+//!   and statuses in one sequence. `relay` is async, as it has a watch of its own: one task for each recycler pod
+//!   of this process, which ends with the pod.
 //! - **Live reads and local operations decide**: a claim that the cache lacks, a volume that is to be reclaimed and a volume
 //!   that may exist already are read from the server; host path directories are created and removed here. `need` says
 //!   which of these comes next, and its result becomes part of the view.
@@ -41,7 +42,6 @@ mod volume;
 mod writes;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Node, PersistentVolume, PersistentVolumeClaim, StorageClass};
@@ -54,8 +54,6 @@ use recycler::Recycler;
 use sync::{Binder, Claims, Volumes};
 
 const EVENT_SOURCE: &str = "persistentvolume-controller";
-/// A lower bound, so that no flag makes the resync a busy loop.
-const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let (claim_queue, volume_queue) = (tasks.queue("claims"), tasks.queue("volumes"));
@@ -98,6 +96,6 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     // One worker each, as a sync of a claim writes volumes and the other way round.
     tasks.workers(&claim_queue, 1, Arc::new(Claims(binder.clone())));
     tasks.workers(&volume_queue, 1, Arc::new(Volumes(binder.clone())));
-    tasks.spawn("resync", sync::resync(binder, period.max(SHORTEST_PERIOD)));
+    tasks.resync(period, move || binder.queue_unsettled());
     Ok(())
 }

@@ -1,8 +1,7 @@
 //! Recycler pods: their templates, their deadlines, and which of them this process has created.
 
-use flyball_api::{Key, Object as _, PersistentVolume, Uid};
-use flyball_runtime::StartError;
-use flyball_runtime::config;
+use flyball_api::{Event, Key, Object as _, PersistentVolume, Uid};
+use flyball_runtime::{self as runtime, StartError, config};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
@@ -15,6 +14,8 @@ use crate::backoff::Backoff;
 
 /// The prefix of the names of recycler pods; the name of the volume follows.
 const PREFIX: &str = "recycler-for-";
+/// The reason of the events that are copied from recycler pods.
+const EVENT: &str = "RecyclerPod";
 const GIB: i64 = 1 << 30;
 
 /// The recycler pods of one plugin.
@@ -152,6 +153,15 @@ impl Recycler {
     }
 }
 
+/// The event about a volume that shows an event about its recycler pod.
+pub(super) fn copied(of_pod: &Event) -> runtime::Event {
+    let message = format!("Recycler pod: {}", of_pod.message);
+    match of_pod.type_ == "Warning" {
+        true => runtime::Event::warning(EVENT, message),
+        false => runtime::Event::normal(EVENT, message),
+    }
+}
+
 /// The template in a file, or the default one.
 fn template(path: &str) -> Result<Value, StartError> {
     if path.is_empty() {
@@ -192,6 +202,9 @@ fn default_template() -> Value {
 
 #[cfg(test)]
 mod tests {
+    use flyball_runtime::Message;
+    use flyball_runtime::events::EventType;
+
     use super::*;
 
     #[test]
@@ -218,6 +231,21 @@ mod tests {
         }
         recycler.forget(&Key::cluster("a"));
         assert!(!recycler.is_emptied(&volume("v", "c"), 3));
+    }
+
+    #[test]
+    fn an_event_about_a_pod_is_copied_with_its_type() {
+        for (type_, want) in
+            [("Normal", EventType::Normal), ("Warning", EventType::Warning), ("", EventType::Normal)]
+        {
+            let event: Event = serde_json::from_value(
+                json!({"metadata": {}, "type": type_, "message": "Started container"}),
+            )
+            .unwrap();
+            let copied = copied(&event);
+            let want = (want, "RecyclerPod".into(), Message::Text("Recycler pod: Started container".into()));
+            assert_eq!((copied.type_, copied.reason, copied.message), want, "{type_}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use flyball_runtime::plan::{Answer, Done};
 use flyball_runtime::{Context, ErrorKinds, Next, Outcome, Reconcile, SyncError};
 use parking_lot::Mutex;
 use smol_str::{SmolStr, format_smolstr};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::Instant;
 
 use super::claim::{self, Step};
 use super::latest::Latest;
@@ -136,6 +136,7 @@ impl Reconcile for Volumes {
             binder.recycler.emptied(volume, era);
         }
         let plan = volume::plan(&view);
+        binder.cx.judge(|| invariants::check_volume(&view, &plan));
         let executor = binder.cx.executor(key).about(ObjectRef::of(&*view.volume)).events(&binder.events);
         executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
@@ -152,6 +153,14 @@ impl Reconcile for Volumes {
 }
 
 impl Binder {
+    /// For a resync: queues the claims and volumes that are not settled (`resync.rs`).
+    pub(super) fn queue_unsettled(&self) {
+        let (claims, volumes) =
+            resync::unsettled(self.claims.informer.store(), self.volumes.informer.store());
+        claims.into_iter().for_each(|claim| self.claim_queue.add(claim, Priority::Sweep));
+        volumes.into_iter().for_each(|volume| self.volume_queue.add(volume, Priority::Sweep));
+    }
+
     fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
         self.classes.store().get(&Key::cluster(name))
     }
@@ -306,8 +315,8 @@ impl Binder {
         }
         let created = outcome.done.iter().filter(|done| matches!(done.tag, Tag::Pod));
         for pod in created.filter_map(|done| done.answer.written()) {
-            let (client, events) = (self.cx.client.clone(), self.events.clone());
-            let relay = relay::start(client, events, ObjectRef::of(&*view.volume), pod.key());
+            let (cx, events) = (self.cx.clone(), self.events.clone());
+            let relay = relay::start(cx, events, ObjectRef::of(&*view.volume), pod.key());
             self.recycler.begin(key, pod.uid.clone(), relay);
         }
         if reclaim::is_recycled(view) && outcome.is_ok() {
@@ -321,27 +330,14 @@ impl Binder {
             let Answer::Written(Some(metadata)) = answer else { continue };
             match tag {
                 Tag::Claim(claim) => {
-                    self.claims.note(PersistentVolumeClaim { metadata: *metadata, ..*claim })
+                    self.claims.record(PersistentVolumeClaim { metadata: *metadata, ..*claim })
                 }
-                Tag::Volume(volume) => self.volumes.note(PersistentVolume { metadata: *metadata, ..*volume }),
+                Tag::Volume(volume) => {
+                    self.volumes.record(PersistentVolume { metadata: *metadata, ..*volume })
+                }
                 Tag::Pod | Tag::Other => {}
             }
         }
         outcome.result()
-    }
-}
-
-/// Every `period`, queues the claims and volumes that are not settled (`resync.rs`).
-pub(super) async fn resync(binder: Arc<Binder>, period: Duration) {
-    let mut every = interval(period);
-    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first tick comes at once; the initial lists have filled the queues already.
-    every.tick().await;
-    loop {
-        every.tick().await;
-        let (claims, volumes) =
-            resync::unsettled(binder.claims.informer.store(), binder.volumes.informer.store());
-        claims.into_iter().for_each(|claim| binder.claim_queue.add(claim, Priority::Sweep));
-        volumes.into_iter().for_each(|volume| binder.volume_queue.add(volume, Priority::Sweep));
     }
 }

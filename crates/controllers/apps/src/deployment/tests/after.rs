@@ -7,7 +7,7 @@ use flyball_runtime::Retry;
 use flyball_runtime::plan::Failure;
 
 use super::world::{World, set};
-use crate::deployment::after::judge;
+use crate::deployment::after::conclude;
 use crate::deployment::decision::decide;
 use crate::deployment::plan::Step;
 
@@ -45,7 +45,7 @@ fn what_follows_from_a_failed_creation_depends_on_its_reason() {
         let world = World::new("replicas=3 deadline=60", "");
         let view = world.view();
         let decision = decide(&view);
-        let after = judge(&view, &decision, Some(&failure), |_| cached.map(|text| Arc::new(set(text, 0))));
+        let after = conclude(&view, &decision, Some(&failure), |_| cached.map(|text| Arc::new(set(text, 0))));
         let status = after.statement.as_ref().map(|(statement, _)| &statement.status);
         let progressing =
             status.and_then(|status| status.conditions.first()).map_or("", |first| first.reason.as_str());
@@ -67,7 +67,7 @@ fn a_rollout_is_reported_although_an_old_set_cannot_be_scaled_down() {
         let world = World::new(&format!("replicas=3 deadline=60{strategy}"), "new=1/1 a=3/3");
         let view = world.view();
         let decision = decide(&view);
-        let after = judge(&view, &decision, Some(&failure(step, 403, "Forbidden", None)), |_| None);
+        let after = conclude(&view, &decision, Some(&failure(step, 403, "Forbidden", None)), |_| None);
         let written = after.statement.map(|(statement, _)| statement.status.observed_generation);
         assert_eq!((after.is_failure, written), (true, want), "{step:?}{strategy}");
     }

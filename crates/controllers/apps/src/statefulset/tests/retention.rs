@@ -1,14 +1,14 @@
 use super::world::{claim, claims, pods, set, view};
-use crate::statefulset::retention::judge;
+use crate::statefulset::retention::ownership;
 
 /// The owners after the check, as text, or `right`.
-fn judged(policy: &str, owners: &str, wanted: bool) -> (String, bool) {
+fn owners_after(policy: &str, owners: &str, wanted: bool) -> (String, bool) {
     // The set has one replica: ordinal zero is within it, ordinal one is not.
     let ordinal = if wanted { 0 } else { 1 };
     let set = set(&format!("1 claims {policy}"));
     let (pods, no_claims) = (pods(&ordinal.to_string()), claims(""));
     let view = view(&set, &pods, &no_claims);
-    let ownership = judge(
+    let ownership = ownership(
         &claim(&format!("{ordinal}:{owners}")),
         &set,
         &view.holder(ordinal, pods.first().map(|pod| &**pod)),
@@ -46,8 +46,12 @@ fn claims_have_the_owners_of_the_policy() {
         ("scaled deleted",  "stale-pod",  "right",             "right"),
     ];
     for (policy, owners, in_use, scaled_away) in table {
-        assert_eq!(judged(policy, owners, true).0, in_use, "{policy:?} with {owners:?}, in use");
-        assert_eq!(judged(policy, owners, false).0, scaled_away, "{policy:?} with {owners:?}, scaled away");
+        assert_eq!(owners_after(policy, owners, true).0, in_use, "{policy:?} with {owners:?}, in use");
+        assert_eq!(
+            owners_after(policy, owners, false).0,
+            scaled_away,
+            "{policy:?} with {owners:?}, scaled away"
+        );
     }
 }
 
@@ -63,6 +67,10 @@ fn another_controller_is_kept_and_reported() {
         ("deleted",    "stale-set",  "right",             true),
     ];
     for (policy, owners, want, contested) in table {
-        assert_eq!(judged(policy, owners, true), (want.to_owned(), contested), "{policy:?} with {owners:?}");
+        assert_eq!(
+            owners_after(policy, owners, true),
+            (want.to_owned(), contested),
+            "{policy:?} with {owners:?}"
+        );
     }
 }

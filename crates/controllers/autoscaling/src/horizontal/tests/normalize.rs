@@ -149,8 +149,8 @@ fn changes_are_kept_as_long_as_a_policy_counts_them() {
     assert_eq!(longest_period(&behavior, 2, 1).as_secs(), 10);
     let mut history =
         History { added: past("-61:1 -59:2"), removed: past("-20:1 -15:3"), ..History::default() };
-    history.note_change(3, 7, longest_period(&behavior, 3, 7), at(0));
-    history.note_change(7, 2, longest_period(&behavior, 7, 2), at(0));
+    history.record_change(3, 7, longest_period(&behavior, 3, 7), at(0));
+    history.record_change(7, 2, longest_period(&behavior, 7, 2), at(0));
     assert_eq!(history.added, past("0:4 -59:2"));
     assert_eq!(history.removed, past("-20:1 0:5"));
 }

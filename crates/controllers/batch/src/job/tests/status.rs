@@ -8,7 +8,7 @@ use flyball_runtime::{Outcome, Plan, Retry, Write};
 use serde_json::json;
 
 use super::world::{ALL, ago, all_done, indexed, job, now, pods, reported, view};
-use crate::job::conclusion::{conclude, finish, settle};
+use crate::job::conclusion::{conclude, count_released, finish};
 use crate::job::metrics::creations;
 use crate::job::plan::{NewPod, PodWrite};
 use crate::job::status::{MOST_UNCOUNTED, report};
@@ -95,7 +95,7 @@ fn uids_are_counted_once_their_finalizers_are_removed() {
     let mut status = JobStatus { succeeded: 1, failed: 2, ..JobStatus::default() };
     let mut uncounted =
         UncountedTerminatedPods { succeeded: vec!["a".into(), "b".into()], failed: vec!["c".into()] };
-    settle(&mut status, &mut uncounted, |uid| *uid == "b".into());
+    count_released(&mut status, &mut uncounted, |uid| *uid == "b".into());
     assert_eq!((status.succeeded, status.failed), (2, 3));
     assert_eq!((uncounted.succeeded, uncounted.failed), (vec!["b".into()], vec![]));
 }

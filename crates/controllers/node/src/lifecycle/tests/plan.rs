@@ -1,6 +1,9 @@
+use flyball_api::ResourceVersion;
 use flyball_api::pod::Pod;
+use flyball_api::taint::Taint;
 use serde_json::json;
 
+use super::super::invariants::{check_mark, check_node};
 use super::super::plan::{mark, must_mark, plan};
 use super::{node, now};
 
@@ -17,8 +20,21 @@ fn taints_and_labels_of_a_node_are_written_if_they_are_wrong() {
         ("Ready=False kubernetes.io/os:=linux",     format!("each\n  {taints}\n  {labels}")),
     ];
     for (text, want) in table {
-        assert_eq!(plan(&node(text), now()).to_string(), want, "{text}");
+        let plan = plan(&node(text), now());
+        assert_eq!(plan.to_string(), want, "{text}");
+        assert_eq!(check_node(&node(text), &plan), Ok(()), "{text}");
     }
+    let mut other = node("Ready=False");
+    let planned = plan(&other, now());
+    other.spec.taints = [Taint { key: "mine".into(), effect: "NoExecute".into(), ..Taint::default() }].into();
+    assert!(check_node(&other, &planned).unwrap_err().starts_with("taints with other effects are kept"));
+    let mut later = node("Ready=False");
+    later.metadata.resource_version = ResourceVersion(77);
+    assert!(
+        check_node(&later, &planned)
+            .unwrap_err()
+            .starts_with("a list of taints replaces the one that was read")
+    );
 }
 
 #[test]
@@ -54,6 +70,12 @@ fn a_pod_on_a_node_that_is_not_ready_is_marked() {
         (live("v", "True"),     ""), // Another pod has the name.
     ];
     for (live, want) in table {
-        assert_eq!(mark(&pod("True"), &live, now()).to_string(), want, "{live}");
+        let plan = mark(&pod("True"), &live, now());
+        assert_eq!(plan.to_string(), want, "{live}");
+        assert_eq!(check_mark(&live, &plan), Ok(()), "{live}");
     }
+    let plan = mark(&pod("True"), &live("u", "True"), now());
+    let mut other = live("u", "True");
+    other["status"]["phase"] = json!("Running");
+    assert!(check_mark(&other, &plan).unwrap_err().starts_with("only the condition Ready changes"));
 }

@@ -410,11 +410,49 @@ fn volumes_attached_of_a_node_lists_what_is_attached() {
         };
         let want = want.map(|list| if list.is_empty() { vec![] } else { vec![added] });
         let report = report(&view);
+        assert_eq!(
+            report.as_ref().map_or(Ok(()), |report| invariants::check_report(&view, report)),
+            Ok(()),
+            "{nodes}"
+        );
         // A driver's disk is detached when its VolumeAttachment is gone.
         let is_detached = want.as_ref().is_some_and(Vec::is_empty) && by == By::Node;
         assert_eq!(report.as_ref().is_some_and(|report| !report.detached.is_empty()), is_detached, "{nodes}");
         assert_eq!(report.map(|report| report.volumes), want, "{nodes}");
     }
+}
+
+#[test]
+fn a_report_for_another_state_of_the_node_breaks_an_invariant() {
+    let of = |nodes: &str, by, list: Vec<AttachedVolume>| -> String {
+        let scene = Scene::new(nodes, by, "ReadWriteOnce");
+        let on_node = scene.nodes().remove(0);
+        let disk = scene.desired.disk.name.clone();
+        let node = node("n1", if on_node.is_reported { vec![named(&disk)] } else { vec![] });
+        let entries = vec![Entry { disk: &disk, on_node }];
+        let view = report::View { node: &node, entries, force_on_timeout: true };
+        let wrong = report::Report { volumes: list, ..report::Report::default() };
+        invariants::check_report(&view, &wrong).unwrap_err().split(": ").next().unwrap().to_owned()
+    };
+    let added = |nodes: &str, by| {
+        let disk = Scene::new(nodes, by, "ReadWriteOnce").desired.disk.name.clone();
+        of(nodes, by, vec![named(&disk)])
+    };
+    let removed = |nodes: &str, by| of(nodes, by, vec![]);
+    assert_eq!(added("n1:attached", By::Csi), "nothing is added that no pod on the node needs");
+    assert_eq!(added("n1:desired,attached,detaching", By::Csi), "nothing is added that is being detached");
+    let unattached = "nothing is added that is not attached, unless the node attaches it";
+    assert_eq!(added("n1:desired,requested", By::Csi), unattached);
+    assert_eq!(
+        removed("n1:desired,attached,reported", By::Csi),
+        "nothing is removed that is attached and needed"
+    );
+    let mounted = "nothing is removed that is mounted on a healthy node";
+    assert_eq!(removed("n1:attached,reported,mounted", By::Csi), mounted);
+    let node = node("n1", vec![named("kubernetes.io/other/x")]);
+    let view = report::View { node: &node, entries: vec![], force_on_timeout: true };
+    let wrong = invariants::check_report(&view, &report::Report::default()).unwrap_err();
+    assert!(wrong.starts_with("nothing is removed of which nothing is known"), "{wrong}");
 }
 
 #[test]

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
-use flyball_runtime::Outcome;
 use flyball_runtime::plan::Failure;
+use flyball_runtime::{Outcome, Plan};
 use serde_json::{Value, json};
 
 use super::world::{claim, volume};
+use crate::binder::invariants::check_volume;
 use crate::binder::plugins::{Deleter, deleter};
 use crate::binder::reclaim::{Live, RecyclerPod, creation_failed, deletion_plugin, emptied, is_recycled};
-use crate::binder::volume::{Need, Step, View, may_reclaim, need, plan, step};
+use crate::binder::volume::{self, Need, Step, View, may_reclaim, need, step};
 use crate::binder::writes::Tag;
 
 /// The view of a volume whose claim was read from the server.
@@ -25,6 +26,13 @@ fn view(words: &str, claimed: Option<&str>) -> View {
         is_deletion_requested: false,
         is_backing_off: false,
     }
+}
+
+/// The plan, which every test checks.
+fn plan(view: &View) -> Plan<Tag> {
+    let plan = volume::plan(view);
+    assert_eq!(check_volume(view, &plan), Ok(()));
+    plan
 }
 
 fn planned(words: &str, claimed: Option<&str>) -> &'static str {
@@ -200,6 +208,31 @@ fn a_host_path_volume_is_deleted_after_its_directory() {
     assert_eq!(plan(&view).to_string(), "", "others keep it, and its deletion was requested");
 }
 
+#[test]
+fn a_plan_for_another_state_of_the_volume_breaks_an_invariant() {
+    let words = "a of=c phase=Released policy=Delete";
+    let deletion = || View {
+        volume: Arc::new(with_path(words)),
+        live: Some(live(words)),
+        removed: Some(Ok(())),
+        ..view(words, None)
+    };
+    let deleted = plan(&deletion());
+    let wrong =
+        |view: View| check_volume(&view, &deleted).unwrap_err().split(": ").next().unwrap().to_owned();
+    let claimed = Some(Some(Arc::new(claim("c names=a"))));
+    assert_eq!(
+        wrong(View { live_claim: claimed, ..deletion() }),
+        "a volume is not deleted while a claim has it"
+    );
+    let claimed = Some(Live { claim: Some(Arc::new(claim("c names=a"))), ..live(words) });
+    assert_eq!(wrong(View { live: claimed, ..deletion() }), "a volume is not deleted while a claim has it");
+    assert_eq!(wrong(View { removed: None, ..deletion() }), "a volume is deleted after its storage");
+    assert_eq!(wrong(View { live: None, ..deletion() }), "a volume is deleted by its uid");
+    let kept = Arc::new(with_path("a of=c phase=Released policy=Retain"));
+    assert_eq!(wrong(View { volume: kept, ..deletion() }), "a volume is deleted if its policy says so");
+}
+
 fn recycler(found: Option<Value>, created: Option<&str>) -> RecyclerPod {
     RecyclerPod {
         manifest: json!({"metadata": {"namespace": "default", "name": "recycler-for-a"}}),
@@ -208,6 +241,31 @@ fn recycler(found: Option<Value>, created: Option<&str>) -> RecyclerPod {
         created: created.map(Into::into),
         is_emptied: false,
     }
+}
+
+#[test]
+fn a_pod_that_empties_a_volume_breaks_an_invariant_while_the_volume_is_in_use() {
+    let words = "a of=c phase=Released policy=Recycle ours";
+    let with = |live: Live| View {
+        live: Some(Live { recycler: Some(recycler(None, None)), ..live }),
+        ..view(words, None)
+    };
+    let created = plan(&with(live(words)));
+    let wrong =
+        |view: View| check_volume(&view, &created).unwrap_err().split(": ").next().unwrap().to_owned();
+    let pod = json!({"metadata": {"namespace": "ns", "name": "p"}, "status": {"phase": "Running"}});
+    let pods = vec![Arc::new(serde_json::from_value(pod).unwrap())];
+    assert_eq!(wrong(with(Live { pods, ..live(words) })), "a volume is not emptied while a pod uses it");
+    let claim = Some(Arc::new(claim("c names=a")));
+    assert_eq!(wrong(with(Live { claim, ..live(words) })), "a volume is not emptied while a claim has it");
+    let kept = Arc::new(volume("a of=c phase=Released policy=Retain"));
+    let kept = View { volume: kept, ..with(live(words)) };
+    assert_eq!(wrong(kept), "a volume is emptied if its policy says so");
+    let released = plan(&view("a of=c phase=Bound", None));
+    let claimed = view("a of=c phase=Bound", Some("c names=a"));
+    let claimed = View { live_claim: None, ..claimed };
+    let wrong = check_volume(&claimed, &released).unwrap_err();
+    assert!(wrong.starts_with("a volume is not released while a claim has it"), "{wrong}");
 }
 
 #[test]
