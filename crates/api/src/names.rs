@@ -1,5 +1,14 @@
 //! Validation of names: label keys and values, DNS labels and subdomains.
 
+/// Upstream's text about a qualified name that is none.
+pub const QUALIFIED_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and \
+    end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+/// Upstream's text about a label value that is none.
+pub const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+    '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
+    for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
 /// The longest a label value, or the name part of a label key, may be.
 const LABEL_LENGTH: usize = 63;
 /// The longest a DNS subdomain may be.

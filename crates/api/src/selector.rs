@@ -34,23 +34,24 @@ pub struct LabelSelectorRequirement {
     pub values: Vec<SmolStr>,
 }
 
-/// Why a selector cannot be used.
+/// Why a selector cannot be used. The texts about the object form are upstream's: events and conditions quote them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSelector {
-    #[error("{operator:?} is not a label selector operator (In, NotIn, Exists, DoesNotExist)")]
+    #[error("{operator:?} is not a valid label selector operator")]
     Operator { operator: SmolStr },
-    #[error("the selector on label {key:?} must list at least one value")]
-    NoValues { key: SmolStr },
-    #[error("the selector on label {key:?} must not list values")]
-    UnexpectedValues { key: SmolStr },
-    #[error(
-        "{key:?} cannot be a label key: it must be a name of letters, digits and -_. with an optional domain/ in front"
-    )]
+    #[error("values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty")]
+    NoValues,
+    #[error("values: Invalid value: {}: values set must be empty for exists and does not exist", serde_json::json!(values))]
+    UnexpectedValues { values: Vec<SmolStr> },
+    #[error("key: Invalid value: {key:?}: {}", names::QUALIFIED_NAME)]
     Key { key: SmolStr },
-    #[error(
-        "{value:?}, wanted of label {key:?}, cannot be a label value: at most 63 letters, digits and -_. are allowed"
-    )]
-    Value { key: SmolStr, value: SmolStr },
+    #[error("values[{at}][{key}]: Invalid value: {value:?}: {}", names::LABEL_VALUE)]
+    Value {
+        key: SmolStr,
+        value: SmolStr,
+        /// Its place in the list of values.
+        at: usize,
+    },
     /// `<` and `>` compare integers.
     #[error("{value:?}, which label {key:?} is compared with, is not an integer that a label can hold")]
     NotAnInteger { key: SmolStr, value: SmolStr },
@@ -130,8 +131,8 @@ impl Requirement {
         if !names::is_qualified_name(&key) {
             return Err(InvalidSelector::Key { key });
         }
-        if let Some(value) = test.values().iter().find(|value| !names::is_label_value(value)) {
-            return Err(InvalidSelector::Value { value: value.clone(), key });
+        if let Some(at) = test.values().iter().position(|value| !names::is_label_value(value)) {
+            return Err(InvalidSelector::Value { value: test.values()[at].clone(), key, at });
         }
         Ok(Self { key, test })
     }
@@ -285,14 +286,15 @@ impl LabelSelector {
 
 impl LabelSelectorRequirement {
     fn test(&self) -> Result<Test, InvalidSelector> {
-        let key = || self.key.clone();
         match (self.operator.as_str(), self.values.is_empty()) {
             ("In", false) => Ok(Test::In(sorted(self.values.clone()))),
             ("NotIn", false) => Ok(Test::NotIn(sorted(self.values.clone()))),
-            ("In" | "NotIn", true) => Err(InvalidSelector::NoValues { key: key() }),
+            ("In" | "NotIn", true) => Err(InvalidSelector::NoValues),
             ("Exists", true) => Ok(Test::Exists),
             ("DoesNotExist", true) => Ok(Test::Absent),
-            ("Exists" | "DoesNotExist", false) => Err(InvalidSelector::UnexpectedValues { key: key() }),
+            ("Exists" | "DoesNotExist", false) => {
+                Err(InvalidSelector::UnexpectedValues { values: self.values.clone() })
+            }
             _ => Err(InvalidSelector::Operator { operator: self.operator.clone() }),
         }
     }

@@ -150,8 +150,8 @@ pub struct Options {
     pub toleration: Duration,
     /// Whether `managedFields` are kept.
     pub managed_fields: bool,
-    /// Enabled feature gates that are off by default: `MaxUnavailableStatefulSet`,
-    /// `WorkloadWithJob`, and those of kinds.
+    /// Enabled feature gates that are off by default: `HPAScaleToZero`, `MaxUnavailableStatefulSet`,
+    /// `TaintTolerationComparisonOperators`, `WorkloadWithJob`, and those of kinds.
     pub feature_gates: BTreeSet<String>,
     /// Versions of the API, as in `resource.k8s.io/v1beta2`, that are served in addition to upstream's default. Their
     /// kinds also need their gates.

@@ -51,7 +51,7 @@ fn complaint(error: &InvalidSelector) -> String {
     let first = |faults: Vec<String>| faults.into_iter().next().unwrap_or_default();
     match error {
         InvalidSelector::Key { key } => about("<nil>", key, &first(names::qualified_name(key))),
-        InvalidSelector::Value { key, value } => {
+        InvalidSelector::Value { key, value, .. } => {
             about(&format!("values[0][{key}]"), value, &first(names::label_value(value)))
         }
         InvalidSelector::NotAnInteger { value, .. } => {

@@ -104,6 +104,26 @@ fn the_object_form_compiles() {
     assert!(!selector.matches(&labels("app=web tier=a new=1 old=1")));
 }
 
+/// As apimachinery's `LabelSelectorAsSelector` says it.
+#[test]
+fn errors_of_objects_have_the_words_of_upstream() {
+    #[rustfmt::skip]
+    let table = [
+        (json!({"matchExpressions": [{"key": "a", "operator": "Near"}]}),                    "\"Near\" is not a valid label selector operator"),
+        (json!({"matchExpressions": [{"key": "a", "operator": "In"}]}),                      "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"),
+        (json!({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["x"]}]}), "values: Invalid value: [\"x\"]: values set must be empty for exists and does not exist"),
+        (json!({"matchLabels": {"-a": "x"}}),                                                "key: Invalid value: \"-a\": name part must consist of *"),
+        (json!({"matchLabels": {"a": "-x"}}),                                                "values[0][a]: Invalid value: \"-x\": a valid label must be *"),
+    ];
+    for (selector, want) in table {
+        let error = object(selector).unwrap_err().to_string();
+        match want.strip_suffix('*') {
+            Some(start) => assert!(error.starts_with(start), "{error}"),
+            None => assert_eq!(error, want),
+        }
+    }
+}
+
 #[test]
 fn bad_objects_are_errors_not_selectors_of_nothing() {
     for bad in [

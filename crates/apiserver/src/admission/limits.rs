@@ -39,8 +39,8 @@ pub(super) fn set_defaults(ops: &Ops<'_>, pod: &mut Value) {
 }
 
 fn fill(pod: &mut Value, field: &str, defaults: &serde_json::Map<String, Value>) {
-    for list in ["initContainers", "containers"] {
-        let containers = pod["spec"][list].as_array_mut();
+    for list in ["/spec/initContainers", "/spec/containers"] {
+        let containers = pod.pointer_mut(list).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
             if !container["resources"].is_object() {
                 container["resources"] = json!({});

@@ -250,6 +250,17 @@ pub(crate) fn track_update(ops: &Ops<'_>, sub: Option<Subresource>, new: &mut Va
     let mut difference = typed::compare(Some(old.unwrap_or(&nothing)), Some(new), typed);
     difference.changed.strip();
     difference.removed.strip();
+    if sub == Some(Subresource::Scale) && !difference.is_empty() {
+        // Upstream: managedfields/scalehandler.go: the Scale of an object has the entries that own its replicas, and is
+        // tracked like any object: only if it has entries. A Scale of zero replicas has no such field.
+        if entries.iter().all(|entry| entry.fields.intersection(&difference.changed).is_empty()) {
+            return managed::write(new, entries);
+        }
+        if crate::verbs::scale_of(ops.resource, new)["spec"].get("replicas").is_none() {
+            entries.iter_mut().for_each(|entry| entry.fields.subtract(&difference.changed));
+            return managed::write(new, entries);
+        }
+    }
     let sub = sub.map_or("", Subresource::segment);
     if sub.is_empty() && ops.resource.has(Subresource::Status) {
         difference.changed.below.remove("f:status");

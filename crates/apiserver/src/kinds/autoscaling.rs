@@ -21,6 +21,13 @@ const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
+/// With `HPAScaleToZero`, an autoscaler may have no replicas at least.
+pub(crate) fn allow_zero(faults: &mut Vec<Cause>, object: &Value) {
+    if object.int("spec.minReplicas") == Some(0) {
+        faults.retain(|fault| fault.field != "spec.minReplicas");
+    }
+}
+
 /// The default metric is 80 % of the requested cpu. If `behavior` is set, its missing fields get defaults.
 pub(super) fn default_spec(spec: &mut Value) {
     if spec.items("metrics").is_empty() {
@@ -143,5 +150,24 @@ fn from_annotation<T: serde::de::DeserializeOwned>(hpa: &mut Value, key: &str) -
 fn to_annotation(hpa: &mut Value, key: &str, value: Option<Value>) {
     if let Some(value) = value {
         hpa.put_entry("metadata.annotations", key, value.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_minimum_of_zero_depends_on_the_gate() {
+        for (min, faults) in [(0, ""), (-1, "spec.minReplicas")] {
+            let metric = json!({"type": "External", "external": {"metric": {"name": "q"}, "target": {"type": "Value", "value": "5"}}});
+            let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+            let hpa = json!({"spec": {"minReplicas": min, "maxReplicas": 3, "scaleTargetRef": target, "metrics": [metric]}});
+            let mut found = validate::autoscaling::autoscaler(&hpa);
+            assert_eq!(found.len(), 1, "without the gate");
+            allow_zero(&mut found, &hpa);
+            let fields: Vec<&str> = found.iter().map(|fault| fault.field.as_str()).collect();
+            assert_eq!(fields.join(" "), faults, "{min}");
+        }
     }
 }

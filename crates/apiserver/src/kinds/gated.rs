@@ -12,7 +12,13 @@ use crate::registry::Subresource::{self, Status};
 use crate::registry::{Builtin, Cx, NameRule, ResourceInfo, Strategy};
 
 /// Gates that change kinds which are served by default.
-const OTHERS: [&str; 3] = ["DRAWorkloadResourceClaims", "MaxUnavailableStatefulSet", "WorkloadWithJob"];
+const OTHERS: [&str; 5] = [
+    "DRAWorkloadResourceClaims",
+    "HPAScaleToZero",
+    "MaxUnavailableStatefulSet",
+    "TaintTolerationComparisonOperators",
+    "WorkloadWithJob",
+];
 const KEEPS_GROUPS: &str = "scheduling.k8s.io/podgroup-protection";
 
 /// A gate, and a kind that is served where it is enabled.

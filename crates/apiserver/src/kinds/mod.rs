@@ -5,7 +5,7 @@
 //! `storage`, `autoscaling`, `events`, `various`, `extension`. Then `validate` and `print`.
 
 mod apps;
-mod autoscaling;
+pub(crate) mod autoscaling;
 mod batch;
 mod bootstrap;
 mod catalog;
@@ -16,7 +16,7 @@ mod gated;
 mod json;
 mod network;
 pub mod openapi;
-mod pod;
+pub(crate) mod pod;
 mod print;
 mod quantity;
 pub mod schema;

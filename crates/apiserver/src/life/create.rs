@@ -70,6 +70,7 @@ impl Ops<'_> {
             self.notes.warn(findings.warnings);
         }
         causes.extend(resource.strategy.validate_create(&object));
+        self.allow_by_gates(&mut causes, &object);
         self.refuse_if(&name, &causes)?;
         self.notes.warn(resource.strategy.warnings(&object));
         admission::validate(self, Operation::Create, None, Some(&object), None).await?;

@@ -163,6 +163,20 @@ impl<'a> Ops<'a> {
         Ok(object)
     }
 
+    /// Removes faults that are none with the feature gates of this server.
+    fn allow_by_gates(&self, faults: &mut Vec<Cause>, object: &Value) {
+        if self.resource.is("autoscaling", "horizontalpodautoscalers")
+            && self.server.options.feature_gates.contains("HPAScaleToZero")
+        {
+            crate::kinds::autoscaling::allow_zero(faults, object);
+        }
+        if self.resource.custom.is_none()
+            && self.server.options.feature_gates.contains("TaintTolerationComparisonOperators")
+        {
+            crate::kinds::pod::allow_comparisons(faults, object);
+        }
+    }
+
     fn shape(&mut self, object: &mut Value) -> Result<(), ApiError> {
         let unknown = match (self.resource.shape, &self.resource.custom) {
             (Some(kind), _) => shape(schema::builtin(), kind, object).map_err(|wrong| {
@@ -284,9 +298,9 @@ fn drop_scheduling_groups(object: &mut Value) {
 
 /// The default of a rolling update's `maxUnavailable`, where that field is enabled.
 fn default_max_unavailable(set: &mut Value) {
-    let update = &mut set["spec"]["updateStrategy"]["rollingUpdate"];
-    if update.is_object() && update.get("maxUnavailable").is_none() {
-        update["maxUnavailable"] = json!(1);
+    // Indexing would add a null where there is no `rollingUpdate`, which is a change of the spec.
+    if let Some(Value::Object(update)) = set.pointer_mut("/spec/updateStrategy/rollingUpdate") {
+        update.entry("maxUnavailable").or_insert_with(|| json!(1));
     }
 }
 

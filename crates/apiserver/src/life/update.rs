@@ -244,6 +244,7 @@ impl Ops<'_> {
             Some(sub) => resource.strategy.validate_subresource_update(sub, new, old),
             None => resource.strategy.validate_update(new, old),
         });
+        self.allow_by_gates(&mut causes, new);
         self.refuse_if(meta::text(old, "name"), &causes)?;
         if sub.is_none() {
             self.notes.warn(resource.strategy.warnings(new));

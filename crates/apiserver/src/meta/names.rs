@@ -1,5 +1,7 @@
 //! Validation of names, label keys and label values, with the error messages of the real server.
 
+use flyball_api::names::{LABEL_VALUE, QUALIFIED_NAME};
+
 use crate::registry::NameRule;
 
 const LABEL_1123: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
@@ -11,12 +13,6 @@ const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumer
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
-    with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
-    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
-    and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
-    validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 fn lower_alnum(c: u8) -> bool {
     c.is_ascii_lowercase() || c.is_ascii_digit()
@@ -106,7 +102,7 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
         faults.push("name part must be no more than 63 bytes".to_owned());
     }
     if !is_word(name) {
-        faults.push(QUALIFIED.to_owned());
+        faults.push(QUALIFIED_NAME.to_owned());
     }
     faults
 }

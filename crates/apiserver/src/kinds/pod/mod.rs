@@ -7,6 +7,8 @@ mod qos;
 mod validate;
 mod warn;
 
+pub(crate) use validate::allow_comparisons;
+
 use serde_json::{Value, json};
 
 pub(super) use defaults::{default_container, default_pod, default_spec, default_status, default_volume};

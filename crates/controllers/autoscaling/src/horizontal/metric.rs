@@ -1,5 +1,6 @@
 //! One metric of a spec, by its type: its target, its name and the messages about its failures. Pure.
 
+use flyball_api::Selector;
 use flyball_api::horizontal_pod_autoscaler::{MetricIdentifier, MetricSpec, MetricTarget, ScaleTarget};
 use flyball_common::go_text;
 
@@ -113,7 +114,27 @@ impl<'a> Metric<'a> {
             }),
             _ => None,
         };
-        found.unwrap_or_else(|| Err(unknown()))
+        found.unwrap_or_else(|| Err(unknown()))?.with_valid_selector()
+    }
+
+    /// The metric, unless the selector of its series is invalid: the server does not validate it.
+    fn with_valid_selector(self) -> Result<Self, InvalidMetric> {
+        let metric = match self {
+            Self::Object { metric, .. } | Self::Pods { metric, .. } | Self::External { metric, .. } => metric,
+            Self::Resource { .. } => return Ok(self),
+        };
+        let Err(error) = Selector::from_object(metric.selector.as_ref()) else { return Ok(self) };
+        let message = error.to_string();
+        Err(match self {
+            // Upstream: `computeReplicasForMetric`: before it looks at the target.
+            Self::Object { .. } => InvalidMetric {
+                reason: "FailedGetObjectMetric",
+                error: format!("failed to get object metric value: {message}"),
+                message,
+                is_spec_error: false,
+            },
+            _ => self.invalid(message),
+        })
     }
 
     /// Its name in conditions and events.

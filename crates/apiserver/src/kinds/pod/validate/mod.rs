@@ -4,6 +4,8 @@ mod container;
 mod scheduling;
 mod volume;
 
+pub(crate) use scheduling::allow_comparisons;
+
 use serde_json::Value;
 
 use crate::invalid::Cause;

@@ -1,6 +1,8 @@
 //! Validates the scheduling fields of a pod: selectors, affinities, tolerations, spreading, gates.
 
-use crate::invalid::Cause;
+use serde_json::Value;
+
+use crate::invalid::{Cause, Fault};
 use crate::kinds::json::Json;
 use crate::kinds::validate::{At, Faults, names, selector};
 
@@ -123,11 +125,41 @@ fn toleration(faults: &mut Faults, toleration: &At<'_>) {
             faults.push(Cause::invalid(toleration.path("operator"), value, detail));
         }
         "Exists" => {}
+        // With the gate, `allow_comparisons` removes this fault.
+        "Gt" | "Lt" => {
+            let all = ["Equal", "Exists", "Gt", "Lt"];
+            faults.push(Cause::not_supported(toleration.path("operator"), operator, &all));
+        }
         other => faults.push(Cause::not_supported(toleration.path("operator"), other, &["Equal", "Exists"])),
     }
     if !effect.is_empty() {
         toleration.one_of(faults, "effect", &EFFECTS);
     }
+}
+
+/// With `TaintTolerationComparisonOperators`, tolerations may compare integers.
+pub(crate) fn allow_comparisons(faults: &mut Vec<Cause>, object: &Value) {
+    for fault in std::mem::take(faults) {
+        let Some((path, value)) = compared(&fault, object) else {
+            faults.push(fault);
+            continue;
+        };
+        if value.parse::<i64>().is_ok_and(|number| number.to_string() == value) {
+            continue;
+        }
+        let detail = "must be a valid decimal integer in canonical form";
+        faults.push(Cause::invalid(format!("{path}.value"), value, detail));
+    }
+}
+
+/// The toleration that a fault is about, and its value, if the fault is that it compares integers.
+fn compared<'a>(fault: &Cause, object: &'a Value) -> Option<(String, &'a str)> {
+    let path = fault.field.strip_suffix(".operator")?;
+    let (spec, place) = path.split_once(".tolerations[")?;
+    let pointer = format!("/{}/tolerations/{}", spec.replace('.', "/"), place.strip_suffix(']')?);
+    let toleration = object.pointer(&pointer)?;
+    let is_meant = fault.fault == Fault::NotSupported && matches!(toleration.text("operator"), "Gt" | "Lt");
+    is_meant.then(|| (path.to_owned(), toleration.text("value")))
 }
 
 fn spread(faults: &mut Faults, spec: &At<'_>) {
@@ -162,5 +194,36 @@ fn spread(faults: &mut Faults, spec: &At<'_>) {
             }
         }
         selector::check(faults, &constraint.child("labelSelector"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tolerations_may_compare_integers_with_the_gate() {
+        #[rustfmt::skip]
+        let table = [
+            // operator  value    field of the fault
+            ("Gt",       "5",     ""),
+            ("Lt",       "-5",    ""),
+            ("Gt",       "05",    "spec.template.spec.tolerations[0].value"),
+            ("Lt",       "five",  "spec.template.spec.tolerations[0].value"),
+            ("Ge",       "5",     "spec.template.spec.tolerations[0].operator"),
+        ];
+        for (operator, value, want) in table {
+            let own = json!({"key": "k", "operator": operator, "value": value});
+            let object = json!({"spec": {"template": {"spec": {"tolerations": [own]}}}});
+            let mut faults = vec![];
+            let spec = At::root(&object).child("spec").child("template").child("spec");
+            spec.items("tolerations").for_each(|own| toleration(&mut faults, &own));
+            assert_eq!(faults.len(), 1, "without the gate: {operator} {value}");
+            allow_comparisons(&mut faults, &object);
+            let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+            assert_eq!(fields.join(" "), want, "{operator} {value}");
+        }
     }
 }

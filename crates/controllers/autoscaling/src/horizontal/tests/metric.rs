@@ -27,6 +27,12 @@ fn per_pod() -> Value {
     json!({"type": "Pods", "pods": {"metric": {"name": "rps"}, "target": {"type": "AverageValue", "averageValue": "5"}}})
 }
 
+/// The metric with a selector that the server does not refuse.
+fn selecting(mut spec: Value, section: &str) -> Value {
+    spec[section]["metric"]["selector"] = json!({"matchExpressions": [{"key": "a", "operator": "Foo"}]});
+    spec
+}
+
 const SELECTOR: &str =
     "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{},}";
 
@@ -88,6 +94,7 @@ fn each_failure_states_what_was_attempted() {
     let value = json!({"type": "Value", "value": "5"});
     let nothing = json!({"type": "Value"});
     let outside = format!("unable to get external metric ns/q/{SELECTOR}: E");
+    let no_operator = "\"Foo\" is not a valid label selector operator".to_owned();
     let neither = "neither a value target nor an average value target was set";
     #[rustfmt::skip]
     let table = [
@@ -114,6 +121,14 @@ fn each_failure_states_what_was_attempted() {
             "failed to get q external metric value: failed to get q external metric: *".to_owned()),
         (external(nothing.clone()),  "FailedGetExternalMetric",  format!("invalid external metric source: {neither}"),
             "failed to get q external metric value: *".to_owned()),
+        (selecting(external(value.clone()), "external"), "FailedGetExternalMetric", no_operator.clone(),
+            "failed to get q external metric value: failed to get external metric q: *".to_owned()),
+        (selecting(external(average.clone()), "external"), "FailedGetExternalMetric", no_operator.clone(),
+            "failed to get q external metric value: failed to get q external metric: *".to_owned()),
+        (selecting(object(average.clone()), "object"), "FailedGetObjectMetric", no_operator.clone(),
+            "failed to get object metric value: *".to_owned()),
+        (selecting(per_pod(), "pods"), "FailedGetPodsMetric",   no_operator.clone(),
+            "failed to get pods metric value: *".to_owned()),
         (json!({"type": "Odd"}),     "InvalidMetricSourceType",  "unknown metric source type \"Odd\"".to_owned(),
             "*".to_owned()),
     ];
