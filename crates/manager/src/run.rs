@@ -104,8 +104,15 @@ pub async fn run(
     let engine = Engine::new(shared, identities);
     let election = fence.map(|fence| Election::new(&prepared, &clients, clock, &metrics, fence));
     let set_verbosity = logging.map(|logging| logging.set_verbosity);
-    let pages =
-        pages(&prepared, election.as_ref(), &health, (decisions, debug), &metrics, set_verbosity, clock);
+    let pages = pages(
+        &prepared,
+        election.as_ref(),
+        (&health, &informers),
+        (decisions, debug),
+        &metrics,
+        set_verbosity,
+        clock,
+    );
     let _listening = serve(&prepared, pages, &metrics).await?;
     let _listening_more = serve_more.map(|serve| serve(&metrics)).transpose()?.flatten();
 

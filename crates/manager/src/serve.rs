@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use flyball_cache::Informers;
 use flyball_client::{Client, ClientOptions, ConnectOptions, connect};
 use flyball_election::{CandidateHealth, LeaseHealth};
 use flyball_runtime::{Chain, Clock, DebugPages, Health, Metrics, decisions::DecisionLog, gates::Gate};
@@ -15,13 +16,16 @@ use crate::{
     run::RunError,
 };
 
+/// The health check that names the resources with objects that cannot be decoded. It is there only if there are any, and never
+/// fails: a restart would not help.
+const INFORMERS: &str = "informers";
 /// Deadline of token and access reviews.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn pages(
     prepared: &Prepared,
     election: Option<&Election>,
-    health: &Health,
+    (health, informers): (&Health, &Informers),
     (decisions, debug): (DecisionLog, DebugPages),
     metrics: &Metrics,
     set_verbosity: Option<SetVerbosity>,
@@ -30,12 +34,14 @@ pub(crate) fn pages(
     let lease = election.map(|election| election.main.health());
     let candidate = election.and_then(|election| election.candidate.clone());
     let (health, heart) = (health.clone(), Heartbeat::start());
-    let remarked = health.clone();
+    let (remarked, informers, checked) = (health.clone(), informers.clone(), informers.clone());
     let checks = move || {
         let lease = lease.iter().map(|lease| (LeaseHealth::NAME.to_owned(), lease.check()));
         let candidate = candidate.iter().map(|health| (CandidateHealth::NAME.to_owned(), health.check()));
         let controllers = health.checks().into_iter().map(|(name, state)| (name.to_owned(), state));
-        lease.chain(candidate).chain(controllers).chain(heart.check()).collect()
+        // Only to carry its remark: otherwise the page has the same checks as upstream's.
+        let caches = undecodable(&checked).map(|_| (INFORMERS.to_owned(), Ok(())));
+        lease.chain(candidate).chain(controllers).chain(caches).chain(heart.check()).collect()
     };
     let Component { configz, has_zpages, .. } = *prepared.component;
     let has_flagz = has_zpages && prepared.gates.enabled(Gate::ComponentFlagz);
@@ -48,13 +54,27 @@ pub(crate) fn pages(
         metrics: metrics.clone(),
         checks: Arc::new(checks),
         remarks: Arc::new(move || {
-            remarked.remarks().into_iter().map(|(name, remark)| (name.to_owned(), remark)).collect()
+            let undecodable = undecodable(&informers).map(|remark| (INFORMERS.to_owned(), remark));
+            let controllers = remarked.remarks().into_iter().map(|(name, remark)| (name.to_owned(), remark));
+            controllers.chain(undecodable).collect()
         }),
         decisions: Some(decisions),
         controllers: debug,
         set_verbosity,
         now: Arc::new(move || clock.now()),
     }
+}
+
+/// Names the resources with objects that cannot be decoded: controllers do not see these objects, or see an outdated state.
+fn undecodable(informers: &Informers) -> Option<String> {
+    let caches = informers.all();
+    name_some(caches.iter().map(|cache| (cache.resource().to_string(), cache.counts().undecodable)))
+}
+
+fn name_some(caches: impl Iterator<Item = (String, usize)>) -> Option<String> {
+    let some = caches.filter(|(_, objects)| *objects > 0);
+    let named: Vec<String> = some.map(|(resource, objects)| format!("{objects} of {resource}")).collect();
+    (!named.is_empty()).then(|| format!("objects that cannot be decoded: {}", named.join(", ")))
 }
 
 /// Sets up authentication, authorization and the listener.
@@ -174,6 +194,16 @@ async fn review_client(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn resources_with_objects_that_cannot_be_decoded_are_named() {
+        let remark = |caches: &[(&str, usize)]| {
+            name_some(caches.iter().map(|(resource, objects)| ((*resource).to_owned(), *objects)))
+        };
+        assert_eq!(remark(&[("pods", 0)]), None);
+        let want = "objects that cannot be decoded: 1 of pods, 2 of widgets.test";
+        assert_eq!(remark(&[("nodes", 0), ("pods", 1), ("widgets.test", 2)]).as_deref(), Some(want));
+    }
 
     #[test]
     fn the_cluster_is_asked_for_cas_that_are_not_in_files() {

@@ -110,7 +110,8 @@ impl Recorder {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (waiting, arrivals) = mpsc::channel(WAITING);
         let recorder = Self { source: source.into(), clock, waiting, dropped: Arc::default() };
-        (recorder, sink::write_all(arrivals, client))
+        let dropped = recorder.dropped.clone();
+        (recorder, sink::write_all(arrivals, client, dropped))
     }
 
     /// The same recorder under another source name (several controllers report under a historical one).
@@ -151,7 +152,7 @@ impl Recorder {
         }
     }
 
-    /// How many events were dropped because too many were waiting.
+    /// How many events were dropped, because too many were waiting or because of a panic.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

@@ -1,10 +1,14 @@
 //! Writes events to the API server, one after another, for one controller.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use flyball_api::{Key, ResourceType, hash};
 use flyball_client::{Accept, Client, Error, Patch, Request, Verb};
+use futures::FutureExt;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -18,12 +22,21 @@ const TRIES: u32 = 12;
 const PAUSE: Duration = Duration::from_secs(10);
 const EVENTS: ResourceType = ResourceType::new("", "v1", "events", "Event", true);
 
-pub(super) async fn write_all(mut arrivals: mpsc::Receiver<Report>, client: Client) {
+/// A panic costs the event that causes it.
+pub(super) async fn write_all(mut arrivals: mpsc::Receiver<Report>, client: Client, dropped: Arc<AtomicU64>) {
     // Allocated with the first event: most controllers record none for a long time.
     let mut correlator = None::<Correlator>;
     while let Some(report) = arrivals.recv().await {
-        if let Some(post) = correlator.get_or_insert_default().correlate(&report) {
-            write(&client, &report, &post).await;
+        let written = async {
+            if let Some(post) = correlator.get_or_insert_default().correlate(&report) {
+                write(&client, &report, &post).await;
+            }
+        };
+        if AssertUnwindSafe(written).catch_unwind().await.is_err() {
+            tracing::error!(source = %report.source, reason = %report.reason, "an event was dropped because of a panic, logged where it happened");
+            dropped.fetch_add(1, Ordering::Relaxed);
+            // It may be inconsistent.
+            correlator = None;
         }
     }
 }
@@ -137,4 +150,45 @@ impl<'a> Body<'a> {
 
 fn seconds(time: flyball_api::Timestamp) -> String {
     flyball_api::time::format_seconds(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use flyball_client::{Body as Response, ClientOptions, Transport, TransportError};
+    use futures::future::BoxFuture;
+    use http_body_util::{BodyExt, Full};
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::events::Recorder;
+
+    /// Panics at the first request, and counts them.
+    struct PanicsOnce(Arc<AtomicU64>);
+
+    impl Transport for PanicsOnce {
+        fn send(
+            &self,
+            _: http::Request<Bytes>,
+        ) -> BoxFuture<'static, Result<http::Response<Response>, TransportError>> {
+            assert!(self.0.fetch_add(1, Ordering::Relaxed) > 0, "a bug");
+            let body = Full::from("{}").map_err(|never| match never {}).boxed_unsync();
+            Box::pin(async { Ok(http::Response::builder().status(201).body(body).unwrap()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_costs_one_event() {
+        let requests = Arc::<AtomicU64>::default();
+        let client = Client::new(Arc::new(PanicsOnce(requests.clone())), ClientOptions::default());
+        let (recorder, write) = Recorder::new("test", Clock::system(), client);
+        let dropped = recorder.dropped.clone();
+        let meta = serde_json::from_value(json!({"name": "a", "namespace": "ns"})).unwrap();
+        let about = ObjectRef::from_meta("v1", "Thing", &meta);
+        recorder.normal(&about, "First", "it is lost");
+        recorder.normal(&about, "Second", "it is written");
+        drop(recorder);
+        write.await;
+        assert_eq!((requests.load(Ordering::Relaxed), dropped.load(Ordering::Relaxed)), (2, 1));
+    }
 }
