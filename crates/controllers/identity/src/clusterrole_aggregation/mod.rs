@@ -4,7 +4,8 @@
 //!   once, in the order of selectors and names. Other changes to its rules are undone.
 //! - **Watches** ClusterRoles. **Writes** the rules of those that aggregate, by server-side apply.
 //! - Upstream: `pkg/controller/clusterroleaggregation`. What differs: only the roles that select a changed role are
-//!   synced, not all aggregated roles.
+//!   synced, not all aggregated roles; so a role that selects nobody and has rules of its own is not patched again after
+//!   changes of others.
 
 pub mod plan;
 mod sync;

@@ -6,7 +6,7 @@
 //! - **Watches** Endpoints, Services and EndpointSlices. **Writes** those EndpointSlices that carry its label,
 //!   nothing else.
 //! - Upstream: `pkg/controller/endpointslicemirroring`. What differs: the write barrier replaces tracked
-//!   versions.
+//!   versions. Endpoints that have a label of the slices themselves are not updated in a loop.
 
 pub mod invariants;
 mod metrics;
