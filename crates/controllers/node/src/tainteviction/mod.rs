@@ -5,8 +5,9 @@
 //!   removed before. A pod that tolerates them for ever is left alone. Before a pod is deleted it gets the condition
 //!   `DisruptionTarget`, so that its controller does not count this as a failure of the pod.
 //! - **Watches** Pods and Nodes. **Writes**: deletes pods, and patches the one condition of those that it deletes.
-//! - Upstream: `pkg/controller/tainteviction`. Differences: a failed deletion is tried again until it succeeds, and a
-//!   pod that merely has the name of the one to be evicted is left alone.
+//! - Upstream: `pkg/controller/tainteviction`. Differences: a failed deletion is tried again until it succeeds, a pod that merely
+//!   has the name of the one to be evicted is left alone, and it also works alone (upstream's sees changes of nodes only if another
+//!   controller has added the index of pods by node).
 
 pub mod plan;
 pub mod schedule;

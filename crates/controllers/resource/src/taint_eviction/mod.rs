@@ -7,7 +7,8 @@
 //! - **Watches** Pods, ResourceClaims and ResourceSlices, and DeviceTaintRules if the gate is on. **Writes** that condition,
 //!   deletes pods, and writes the `status` of rules.
 //! - Upstream: `pkg/controller/devicetainteviction`. What differs: a pod that a user has already deleted is not counted as
-//!   evicted, in the status of rules or in metrics (upstream counts it if its eviction becomes due).
+//!   evicted, in the status of rules or in metrics (upstream counts it if its eviction becomes due); a pod that was evicted and is
+//!   not gone gets no event that its deletion is cancelled (upstream: if other taints came before all were removed).
 
 mod devices;
 pub mod plan;

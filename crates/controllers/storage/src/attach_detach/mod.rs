@@ -25,8 +25,9 @@
 //!   upstream then attaches it to both and relies on the driver to refuse one. Nothing is attached to a node that was deleted.
 //!   Volumes whose handle contains `^` can be detached. A VolumeAttachment whose volume was deleted before this process started is
 //!   deleted (`Caches::orphan`); upstream leaves it. `--attach-detach-reconcile-sync-period` is how often FlexVolume drivers are asked
-//!   whether volumes are attached; VolumeAttachments are watched. There is no operation `verify_volumes_are_attached_per_node` in
-//!   metrics. What differs for FlexVolumes is said in [`flex`].
+//!   whether volumes are attached; VolumeAttachments are watched. A node that gets the annotation gets its disks at
+//!   once; upstream's next look at all pods is up to three minutes later. There is no operation
+//!   `verify_volumes_are_attached_per_node` in metrics. What differs for FlexVolumes is said in [`flex`].
 
 pub mod caches;
 pub mod disk_on_node;
