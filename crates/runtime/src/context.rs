@@ -158,8 +158,8 @@ impl Context {
         Next::After(Duration::ZERO)
     }
 
-    /// No key is synced while this cache has lost its watch and does not know whether etcd was restored. If it is called before the
-    /// end of a preparation, workers start after a takeover only when this cache shows what the former leader wrote. Not needed for caches of
+    /// No key is synced while this cache has lost its watch and does not know whether etcd was restored. If this is called by a
+    /// preparation, workers start after a takeover when the cache shows what the former leader wrote. Not needed for caches of
     /// [`Tasks::needs`](crate::Tasks::needs) and [`Tasks::on`](crate::Tasks::on).
     pub fn needs(&self, cache: &Arc<dyn AnyInformer>) {
         self.barrier.needs(cache);
