@@ -37,7 +37,7 @@ async fn run(client: Client, events: Recorder, volume: ObjectRef, pod: Key) {
         }
     };
     while let Some(Ok(change)) = changes.next().await {
-        let event = serde_json::from_slice::<Event>(&change.object);
+        let event = change.object.decode::<Event>();
         if let (EventKind::Added, Ok(event)) = (change.kind, event) {
             let kind = if event.type_ == "Warning" { EventType::Warning } else { EventType::Normal };
             let message = format!("Recycler pod: {}", event.message);
