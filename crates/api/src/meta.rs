@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use smol_str::SmolStr;
 
 use crate::de::{null_default, skip};
+use crate::protobuf::{self, Message};
 use crate::time::{self, Timestamp};
 use crate::{Key, Labels, Object, ResourceVersion, Uid, intern, labels};
 
@@ -114,6 +115,10 @@ impl Object for PartialObject {
 
     fn from_json(json: &[u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(json)
+    }
+
+    fn from_protobuf(message: &'static Message, bytes: &[u8]) -> serde_json::Result<Self> {
+        protobuf::decode(message, bytes)
     }
 
     fn meta(&self) -> &ObjectMeta {

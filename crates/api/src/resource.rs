@@ -8,6 +8,7 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::meta::ObjectMeta;
+use crate::protobuf::Message;
 use crate::{Key, Uid};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,6 +107,9 @@ pub trait Object: DeserializeOwned + Send + Sync + 'static {
     /// and with its optimisation level.
     fn from_json(json: &[u8]) -> serde_json::Result<Self>;
 
+    /// Decodes a protobuf message of any kind that has its fields. Implemented for each type for the same reason.
+    fn from_protobuf(message: &'static Message, bytes: &[u8]) -> serde_json::Result<Self>;
+
     fn meta(&self) -> &ObjectMeta;
 
     /// Its name within its resource.
@@ -168,6 +172,13 @@ macro_rules! resource {
         impl $crate::Object for $type {
             fn from_json(json: &[u8]) -> $crate::json::Result<Self> {
                 $crate::json::from_slice(json)
+            }
+
+            fn from_protobuf(
+                message: &'static $crate::protobuf::Message,
+                bytes: &[u8],
+            ) -> $crate::json::Result<Self> {
+                $crate::protobuf::decode(message, bytes)
             }
 
             fn meta(&self) -> &$crate::ObjectMeta {

@@ -1,5 +1,7 @@
 //! The API server as a source: requests to the client, and what its errors mean for an informer.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use flyball_api::{Key, ResourceType};
@@ -17,11 +19,13 @@ pub(crate) struct ClientSource {
     resource: ResourceType,
     filter: Filter,
     form: Form,
+    /// Whether protobuf is requested where client and resource support it. Becomes false if it could not be read.
+    protobuf: Arc<AtomicBool>,
 }
 
 impl ClientSource {
     pub(crate) fn new(client: Client, resource: ResourceType, filter: Filter, form: Form) -> Self {
-        Self { client, resource, filter, form }
+        Self { client, resource, filter, form, protobuf: Arc::new(AtomicBool::new(true)) }
     }
 
     /// Without a resourceVersion: always the newest state, never a cached one.
@@ -32,6 +36,7 @@ impl ClientSource {
             limit: Some(limit),
             continue_: after.map(SmolStr::from),
             metadata_only: self.form == Form::Metadata,
+            protobuf: self.protobuf.load(Ordering::Relaxed),
             ..ListParams::default()
         }
     }
@@ -49,6 +54,7 @@ impl ClientSource {
             timeout_seconds: Some(u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX)),
             bookmarks: true,
             metadata_only: self.form == Form::Metadata,
+            protobuf: self.protobuf.load(Ordering::Relaxed),
         }
     }
 }
@@ -57,6 +63,7 @@ impl Source for ClientSource {
     fn page(&self, limit: u32, after: Option<String>) -> BoxFuture<'static, Result<Page, Failure>> {
         let (client, resource) = (self.client.clone(), self.resource.clone());
         let (namespace, params) = (self.filter.namespace.clone(), self.list_params(limit, after));
+        let failure = self.failures();
         async move {
             let list = client.list_raw(&resource, namespace.as_deref(), &params).await;
             let List { items, resource_version, continue_, .. } =
@@ -69,6 +76,7 @@ impl Source for ClientSource {
     fn present(&self, name: Option<&Key>) -> BoxFuture<'static, Result<Page, Failure>> {
         let (client, resource) = (self.client.clone(), self.resource.clone());
         let mut params = self.list_params(1, None);
+        let failure = self.failures();
         let mut namespace = self.filter.namespace.clone();
         if let Some(Key { namespace: of, name }) = name {
             let by_name = format_smolstr!("metadata.name={name}");
@@ -90,12 +98,17 @@ impl Source for ClientSource {
     fn watch(&self, from: WatchFrom, timeout: Duration) -> BoxFuture<'static, Result<Events, Failure>> {
         let (client, resource) = (self.client.clone(), self.resource.clone());
         let params = self.watch_params(from, timeout);
+        let failure = self.failures();
         async move {
             let events =
                 client.watch(&resource, &params).await.map_err(|error| failure("opening a watch", error))?;
-            Ok(events.map(|event| event.map(raw).map_err(|error| failure("watching", error))).boxed())
+            Ok(events.map(move |event| event.map(raw).map_err(|error| failure("watching", error))).boxed())
         }
         .boxed()
+    }
+
+    fn fall_back_to_json(&self) -> bool {
+        self.client.options().protobuf && self.protobuf.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -108,8 +121,19 @@ fn raw(event: client::WatchEvent) -> Event {
     Event { kind, object: event.object }
 }
 
-fn failure(doing: &'static str, error: Error) -> Failure {
-    Failure { class: class(&error), doing, retry_after: error.retry_after(), cause: error.into() }
+impl ClientSource {
+    /// How errors are interpreted. A server that sends unreadable protobuf, or does not know that it could send JSON, is asked
+    /// for JSON.
+    fn failures(&self) -> impl Fn(&'static str, Error) -> Failure + Send + 'static {
+        let (can, protobuf) = (self.client.options().protobuf, self.protobuf.clone());
+        move |doing, error| {
+            let is_encoding =
+                matches!(error, Error::Decode { .. }) || matches!(error.code(), Some(406 | 415));
+            let falls_back = is_encoding && can && protobuf.swap(false, Ordering::Relaxed);
+            let class = if falls_back { Class::Encoding } else { class(&error) };
+            Failure { class, doing, retry_after: error.retry_after(), cause: error.into() }
+        }
+    }
 }
 
 fn class(error: &Error) -> Class {

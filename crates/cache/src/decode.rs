@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use flyball_api::{Key, Object, ResourceVersion, Uid};
+use flyball_client::RawObject;
 use serde::Deserialize;
 use smol_str::SmolStr;
 
@@ -15,6 +16,8 @@ pub(crate) enum Decoded<T> {
     Undecodable(Key, Header, serde_json::Error),
     /// Not even its name could be decoded.
     Unidentified(Unidentified),
+    /// It cannot be read as protobuf without loss. Nothing is known about the object: it must be requested as JSON.
+    NeedsJson(serde_json::Error),
 }
 
 /// Why an object's identity is unknown.
@@ -26,25 +29,43 @@ pub(crate) enum Unidentified {
     Nameless,
 }
 
-/// The bytes are parsed once, unless that fails.
-pub(crate) fn decode<T: Object>(bytes: &[u8]) -> Decoded<T> {
-    match guarded::<T>(bytes) {
-        Ok(object) if object.meta().name.is_empty() => Decoded::Unidentified(Unidentified::Nameless),
-        Ok(object) => Decoded::Object(Arc::new(object)),
-        Err(error) => match serde_json::from_slice::<Bare>(bytes) {
-            Ok(bare) if bare.metadata.name.is_empty() => Decoded::Unidentified(Unidentified::Nameless),
-            Ok(Bare { metadata }) => {
-                let header = metadata.header();
-                Decoded::Undecodable(Key::new(metadata.namespace, metadata.name), header, error)
-            }
-            Err(error) => Decoded::Unidentified(Unidentified::Malformed(error)),
+/// It is parsed once, unless that fails. What cannot be decoded from protobuf is converted to JSON: if that has it all, the object
+/// itself is at fault, or else the schema.
+pub(crate) fn decode<T: Object>(object: &RawObject) -> Decoded<T> {
+    match guarded(|| object.decode::<T>()) {
+        Ok(object) => decoded(object),
+        Err(error) if object.is_json() => undecodable(object, error),
+        Err(_) => match guarded(|| object.to_json()).map(RawObject::json) {
+            Ok(json) => match guarded(|| json.decode::<T>()) {
+                Ok(object) => decoded(object),
+                Err(error) => undecodable(&json, error),
+            },
+            Err(error) => Decoded::NeedsJson(error),
         },
     }
 }
 
+fn decoded<T: Object>(object: T) -> Decoded<T> {
+    match object.meta().name.is_empty() {
+        true => Decoded::Unidentified(Unidentified::Nameless),
+        false => Decoded::Object(Arc::new(object)),
+    }
+}
+
+fn undecodable<T>(json: &RawObject, error: serde_json::Error) -> Decoded<T> {
+    match json.decode_as::<Bare>() {
+        Ok(bare) if bare.metadata.name.is_empty() => Decoded::Unidentified(Unidentified::Nameless),
+        Ok(Bare { metadata }) => {
+            let header = metadata.header();
+            Decoded::Undecodable(Key::new(metadata.namespace, metadata.name), header, error)
+        }
+        Err(error) => Decoded::Unidentified(Unidentified::Malformed(error)),
+    }
+}
+
 /// A panic of a decoder is a bug; it must affect only the object that causes it.
-fn guarded<T: Object>(bytes: &[u8]) -> Result<T, serde_json::Error> {
-    catch_unwind(AssertUnwindSafe(|| T::from_json(bytes)))
+fn guarded<T>(decode: impl FnOnce() -> Result<T, serde_json::Error>) -> Result<T, serde_json::Error> {
+    catch_unwind(AssertUnwindSafe(decode))
         .unwrap_or_else(|_| Err(serde::de::Error::custom("a panic, logged where it happened")))
 }
 
@@ -79,8 +100,8 @@ impl BareMeta {
     }
 }
 
-pub(crate) fn header(bytes: &[u8]) -> Option<Header> {
-    serde_json::from_slice::<Bare>(bytes).ok().map(|bare| bare.metadata.header())
+pub(crate) fn header(object: &RawObject) -> Option<Header> {
+    object.decode_as::<Bare>().ok().map(|bare| bare.metadata.header())
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -91,7 +112,7 @@ pub(crate) struct Bookmark {
 }
 
 /// `None` if it carries no usable version.
-pub(crate) fn bookmark(bytes: &[u8]) -> Option<Bookmark> {
+pub(crate) fn bookmark(object: &RawObject) -> Option<Bookmark> {
     #[derive(Deserialize)]
     struct Object {
         metadata: Meta,
@@ -108,7 +129,7 @@ pub(crate) fn bookmark(bytes: &[u8]) -> Option<Bookmark> {
         #[serde(default, rename = "k8s.io/initial-events-end")]
         initial_events_end: SmolStr,
     }
-    let Object { metadata } = serde_json::from_slice(bytes).ok()?;
+    let Object { metadata } = object.decode_as().ok()?;
     let ends_list = metadata.annotations.initial_events_end == "true";
     (!metadata.resource_version.is_unknown())
         .then_some(Bookmark { version: metadata.resource_version, ends_list })
@@ -131,7 +152,7 @@ mod tests {
             ("[]",                                          None),
         ];
         for (text, want) in table {
-            assert_eq!(bookmark(text.as_bytes()), want, "{text}");
+            assert_eq!(bookmark(&RawObject::json(text)), want, "{text}");
         }
     }
 }

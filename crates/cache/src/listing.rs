@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_api::{Key, Object, ResourceVersion};
+use flyball_client::RawObject;
 
 use crate::change::Origin;
 use crate::decode::{Decoded, decode};
@@ -21,10 +22,10 @@ pub(crate) trait Listing: Send {
     /// How many objects it has contained so far.
     fn len(&self) -> usize;
 
-    fn listed(&mut self, bytes: &[u8]);
+    fn listed(&mut self, object: &RawObject);
 
     /// An object that is deleted while a streaming list is in progress.
-    fn unlisted(&mut self, bytes: &[u8]);
+    fn unlisted(&mut self, object: &RawObject);
 
     /// Removes the objects that the list did not contain. The store is then in the server's state at `version`. Returns
     /// whether the list shows that etcd was restored: it contradicts what the store had seen.
@@ -52,8 +53,8 @@ impl<T: Object> Listing for ListingOf<T> {
         self.seen.len() + self.seen_undecodable.len()
     }
 
-    fn listed(&mut self, bytes: &[u8]) {
-        match decode::<T>(bytes) {
+    fn listed(&mut self, object: &RawObject) {
+        match decode::<T>(object) {
             Decoded::Object(object) => self.listed_object(object),
             Decoded::Undecodable(key, header, error) => {
                 if self.is_news(&key, &header) {
@@ -62,11 +63,12 @@ impl<T: Object> Listing for ListingOf<T> {
                 self.seen_undecodable.insert(key);
             }
             Decoded::Unidentified(error) => self.writer.state.unidentified(&error),
+            Decoded::NeedsJson(error) => self.writer.state.needs_json(error),
         }
     }
 
-    fn unlisted(&mut self, bytes: &[u8]) {
-        if let Some(key) = self.writer.delete(bytes, self.origin) {
+    fn unlisted(&mut self, object: &RawObject) {
+        if let Some(key) = self.writer.delete(object, self.origin) {
             self.seen.remove(&key.namespace, &key.name);
             self.seen_undecodable.remove(&key);
         }

@@ -19,6 +19,7 @@ pub(crate) struct Counters {
     pub(crate) bookmarks: AtomicU64,
     pub(crate) ignored_events: AtomicU64,
     pub(crate) decode_failures: AtomicU64,
+    pub(crate) json_fallbacks: AtomicU64,
     pub(crate) failures: AtomicU64,
     pub(crate) handler_panics: AtomicU64,
     delivered: [AtomicU64; DELIVERY_BUCKETS.len() + 1],
@@ -45,6 +46,8 @@ pub struct Counts {
     pub ignored_events: u64,
     /// Objects, in lists and events, that could not be decoded.
     pub decode_failures: u64,
+    /// Whether protobuf could not be read, so that JSON is requested: zero or one.
+    pub json_fallbacks: u64,
     /// Failed lists and watches.
     pub failures: u64,
     pub handler_panics: u64,
@@ -81,6 +84,7 @@ impl Counters {
             bookmarks: get(&self.bookmarks),
             ignored_events: get(&self.ignored_events),
             decode_failures: get(&self.decode_failures),
+            json_fallbacks: get(&self.json_fallbacks),
             failures: get(&self.failures),
             handler_panics: get(&self.handler_panics),
             delivered: self.delivered.each_ref().map(get),

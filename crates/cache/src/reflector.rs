@@ -165,6 +165,13 @@ impl Reflector {
 
     /// Waits after a failure, and decides whether the watch can be resumed.
     async fn recover(&mut self, listing: bool, failure: &Failure) -> State {
+        if failure.class == Class::Encoding {
+            // Happens once, so it needs no delay. The list also repairs what was skipped.
+            Counters::add(&self.state.counters.json_fallbacks, 1);
+            warn!(resource = %self.state.resource, error = failure.chain(),
+                "objects cannot be read as protobuf, requesting JSON from now on");
+            return State::Listing;
+        }
         Counters::add(&self.state.counters.failures, 1);
         match failure.class {
             Class::Unreachable => self.state.era.contact.lost(),
@@ -281,7 +288,16 @@ impl Reflector {
                     }
                 }
             }
+            self.check_encoding()?;
         }
+    }
+
+    /// Fails if an object could not be read as protobuf.
+    fn check_encoding(&self) -> Result<(), Failure> {
+        let Some(error) = self.state.take_unreadable() else { return Ok(()) };
+        // A server that answers protobuf to a request for JSON may do so again: then with a delay.
+        let class = if self.source.fall_back_to_json() { Class::Encoding } else { Class::VersionUnusable };
+        Err(Failure { class, doing: "decoding", retry_after: None, cause: error.into() })
     }
 
     /// An expired continue token fails the whole list, since all pages must show one version.
@@ -296,6 +312,7 @@ impl Reflector {
             Counters::add(&self.state.counters.pages, 1);
             for item in &page.items {
                 list.listed(item);
+                self.check_encoding()?;
                 consume_budget().await;
             }
             let Some(token) = page.next else {
@@ -382,7 +399,9 @@ impl Reflector {
                     return Ok(self.after_watch());
                 }
                 Ok(Some(event)) => {
-                    if self.follow(&event?, &mut connection) {
+                    let goes_back = self.follow(&event?, &mut connection);
+                    self.check_encoding()?;
+                    if goes_back {
                         self.end_era("a bookmark");
                         return Ok(State::Listing);
                     }

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use bytes::Bytes;
 use flyball_api::{Key, ResourceVersion};
+use flyball_client::RawObject;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
@@ -17,6 +17,9 @@ pub(crate) trait Source: Send + Sync + 'static {
     fn present(&self, name: Option<&Key>) -> BoxFuture<'static, Result<Page, Failure>>;
 
     fn watch(&self, from: WatchFrom, timeout: Duration) -> BoxFuture<'static, Result<Events, Failure>>;
+
+    /// Requests JSON from now on. Returns whether it has requested protobuf so far.
+    fn fall_back_to_json(&self) -> bool;
 }
 
 /// How much of each object is requested.
@@ -40,7 +43,7 @@ pub(crate) enum WatchFrom {
 /// A part of a list. All pages of a list show the state at one version.
 #[derive(Debug)]
 pub(crate) struct Page {
-    pub(crate) items: Vec<Bytes>,
+    pub(crate) items: Vec<RawObject>,
     pub(crate) version: ResourceVersion,
     /// The continue token; `None` on the last page.
     pub(crate) next: Option<String>,
@@ -50,7 +53,7 @@ pub(crate) struct Page {
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
     pub(crate) kind: EventKind,
-    pub(crate) object: Bytes,
+    pub(crate) object: RawObject,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +69,8 @@ pub(crate) enum EventKind {
 pub(crate) enum Class {
     /// The version or continue token is too old for the server, or newer than its own: only a new list helps.
     VersionUnusable,
+    /// Objects cannot be read as protobuf. From now on, JSON is requested.
+    Encoding,
     /// The server does not support the request.
     Refused,
     /// The server does not have the resource, at least not now.

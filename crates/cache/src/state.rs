@@ -32,6 +32,8 @@ pub(crate) struct InformerState {
     pub(crate) relist_requests: Notify,
     /// Notified to get a bookmark soon.
     pub(crate) bookmark_requests: Notify,
+    /// Why an object could not be read as protobuf, until the reflector has requested JSON.
+    unreadable: parking_lot::Mutex<Option<serde_json::Error>>,
     /// The cache is known to have shown the server's state at this time. Locked while that is being confirmed.
     pub(crate) confirmed: Mutex<Option<Instant>>,
 }
@@ -57,6 +59,7 @@ impl InformerState {
             era,
             relist_requests: Notify::new(),
             bookmark_requests: Notify::new(),
+            unreadable: parking_lot::Mutex::new(None),
             confirmed: Mutex::new(None),
         }
     }
@@ -85,6 +88,16 @@ impl InformerState {
     /// The number of the first list that begins after this call.
     pub(crate) fn next_list(&self) -> u64 {
         self.begun.load(Ordering::Acquire) + 1
+    }
+
+    /// Records that an object cannot be read as protobuf.
+    pub(crate) fn needs_json(&self, error: serde_json::Error) {
+        *self.unreadable.lock() = Some(error);
+    }
+
+    /// Why JSON is needed, once.
+    pub(crate) fn take_unreadable(&self) -> Option<serde_json::Error> {
+        self.unreadable.lock().take()
     }
 
     pub(crate) fn undecodable(&self, key: &Key, header: &Header, error: &serde_json::Error) {

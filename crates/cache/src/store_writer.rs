@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use flyball_api::{Key, Object, ResourceType, ResourceVersion, Uid};
+use flyball_client::RawObject;
 use parking_lot::Mutex;
 
 use crate::change::{Change, Origin};
@@ -139,8 +140,8 @@ impl<T: Object> StoreWriter<T> {
         }
     }
 
-    fn watched_object(&self, bytes: &[u8]) {
-        let (version, applied) = match decode::<T>(bytes) {
+    fn watched_object(&self, object: &RawObject) {
+        let (version, applied) = match decode::<T>(object) {
             Decoded::Object(object) => {
                 let version = object.meta().resource_version;
                 let fresh = self.is_fresh(&object.key(), version);
@@ -157,6 +158,7 @@ impl<T: Object> StoreWriter<T> {
                 (version, fresh)
             }
             Decoded::Unidentified(error) => return self.state.unidentified(&error),
+            Decoded::NeedsJson(error) => return self.state.needs_json(error),
         };
         if applied {
             self.advance(version);
@@ -178,8 +180,8 @@ impl<T: Object> StoreWriter<T> {
 
     /// Removes a deleted object; `None` if there is nothing to remove, or if the event is a replay about an earlier object of
     /// that name.
-    pub(crate) fn delete(&self, bytes: &[u8], origin: Origin) -> Option<Key> {
-        let (key, header, last) = match decode::<T>(bytes) {
+    pub(crate) fn delete(&self, object: &RawObject, origin: Origin) -> Option<Key> {
+        let (key, header, last) = match decode::<T>(object) {
             Decoded::Object(object) => (object.key(), Header::of(&*object), Some(object)),
             Decoded::Undecodable(key, header, error) => {
                 self.state.undecodable_end(&key, &error);
@@ -187,6 +189,10 @@ impl<T: Object> StoreWriter<T> {
             }
             Decoded::Unidentified(error) => {
                 self.state.unidentified(&error);
+                return None;
+            }
+            Decoded::NeedsJson(error) => {
+                self.state.needs_json(error);
                 return None;
             }
         };

@@ -11,6 +11,7 @@ use http_body_util::BodyExt;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
+use crate::encoding;
 use crate::error::{ApiStatus, Error};
 use crate::fence::Fence;
 use crate::frames::MAX_FRAME;
@@ -51,6 +52,8 @@ pub struct ClientOptions {
     pub observer: Option<Arc<dyn Observer>>,
     /// Checked before every attempt of a write.
     pub fence: Option<Fence>,
+    /// Whether protobuf is requested where the caller can read it. Otherwise everything is JSON.
+    pub protobuf: bool,
 }
 
 impl Default for ClientOptions {
@@ -63,6 +66,7 @@ impl Default for ClientOptions {
             timeout: DEFAULT_TIMEOUT,
             observer: None,
             fence: None,
+            protobuf: false,
         }
     }
 }
@@ -104,6 +108,8 @@ pub struct Reply {
     /// The HTTP status code, 2xx.
     pub code: u16,
     pub body: Bytes,
+    /// Whether the body is protobuf, which is only requested by callers that can read it.
+    pub(crate) is_protobuf: bool,
 }
 
 /// One identity. Clones share connections and rate limit.
@@ -160,7 +166,7 @@ impl Client {
             request.query.push(("fieldManager", manager.clone()));
         }
         let http = request
-            .to_http(&self.inner.user_agent)
+            .to_http(&self.inner.user_agent, self.inner.options.protobuf)
             .map_err(|source| Error::Invalid { what: what(&request), source })?;
         self.call(http, request.verb, &request).await.map_err(|error| error.about(&request))
     }
@@ -172,8 +178,9 @@ impl Client {
 
     pub(crate) async fn get_raw_as(&self, path: &str, accept: Accept) -> Result<Reply, Error> {
         let name = format_args!("get {path}").to_string();
-        let http = http_request(http::Method::GET, path.to_owned(), accept, &self.inner.user_agent)
-            .map_err(|source| Error::Invalid { what: what(&name), source })?;
+        let http =
+            http_request(http::Method::GET, path.to_owned(), accept.header(false), &self.inner.user_agent)
+                .map_err(|source| Error::Invalid { what: what(&name), source })?;
         self.call(http, Verb::Get, &name).await
     }
 
@@ -275,7 +282,7 @@ impl Client {
     ) -> Result<WatchStream, Error> {
         let request = params.request(resource);
         let what = what(&request);
-        let http = match request.to_http(&self.inner.user_agent) {
+        let http = match request.to_http(&self.inner.user_agent, self.inner.options.protobuf) {
             Ok(http) => http,
             Err(source) => return Err(Error::Invalid { what, source }),
         };
@@ -306,7 +313,8 @@ impl Client {
         };
         let code = response.status().as_u16();
         if response.status().is_success() {
-            return Ok(WatchStream::new(response.into_body(), what, MAX_FRAME));
+            let is_protobuf = encoding::is_protobuf(response.headers());
+            return Ok(WatchStream::new(response.into_body(), is_protobuf, what, MAX_FRAME));
         }
         let after = retry_after(response.headers());
         let body =
@@ -344,7 +352,9 @@ async fn exchange(transport: &dyn Transport, http: http::Request<Bytes>) -> Outc
     let code = head.status.as_u16();
     let limit = if head.status.is_success() { MAX_ANSWER } else { MAX_REFUSAL };
     match (read(body, limit).await, head.status.is_success()) {
-        (Ok(body), true) => Outcome::Answered(Reply { code, body }),
+        (Ok(body), true) => {
+            Outcome::Answered(Reply { code, body, is_protobuf: encoding::is_protobuf(&head.headers) })
+        }
         // The status code is enough, even without the body.
         (body, false) => {
             Outcome::Refused { code, retry_after: retry_after(&head.headers), body: body.unwrap_or_default() }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use flyball_api::protobuf::{self, Envelope};
 use serde::Deserialize;
 use smol_str::SmolStr;
 
@@ -249,6 +250,17 @@ struct WireStatus {
     details: Option<StatusDetails>,
 }
 
+impl WireStatus {
+    /// Errors have the encoding of the response that they replace, so the bytes decide.
+    fn read(body: &[u8]) -> serde_json::Result<Self> {
+        if !Envelope::is_there(body) {
+            return serde_json::from_slice(body);
+        }
+        let envelope = Envelope::open(body)?;
+        Ok(Self { kind: envelope.kind.into(), ..protobuf::decode(envelope.message()?, envelope.raw)? })
+    }
+}
+
 /// Longest piece of a foreign error page that is quoted.
 const QUOTED: usize = 300;
 
@@ -258,7 +270,7 @@ const UNEXPECTED: SmolStr = SmolStr::new_static("UnexpectedServerResponse");
 impl ApiStatus {
     /// Reads the response to a failed request. A 409 means that the name is taken if `creating`, otherwise a conflict.
     pub(crate) fn from_answer(code: u16, creating: bool, retry_after: Option<Duration>, body: &[u8]) -> Self {
-        match serde_json::from_slice::<WireStatus>(body) {
+        match WireStatus::read(body) {
             Ok(wire) if wire.kind == "Status" => {
                 let mut status = Self::from_wire(wire, code);
                 status.retry_after = retry_after.or(status.retry_after);
@@ -295,7 +307,7 @@ impl ApiStatus {
 
     /// Parses a `Status` object inside another response (an ERROR frame of a watch).
     pub(crate) fn from_object(body: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(body).map(|wire| Self::from_wire(wire, 500))
+        WireStatus::read(body).map(|wire| Self::from_wire(wire, 500))
     }
 
     fn from_wire(wire: WireStatus, code: u16) -> Self {

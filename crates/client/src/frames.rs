@@ -1,8 +1,12 @@
-//! Splits the body of a watch into events: one JSON object per line, of bounded length.
+//! Splits the body of a watch into events of bounded length: one JSON object per line, or protobuf messages after their length.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
+use flyball_api::protobuf;
 use serde::Deserialize;
+use serde::de::IntoDeserializer;
 use serde_json::value::RawValue;
+
+use crate::encoding::RawObject;
 
 /// client-go's limit for one frame. etcd refuses objects of a tenth of it.
 pub(crate) const MAX_FRAME: usize = 16 * 1024 * 1024;
@@ -19,11 +23,11 @@ pub enum EventKind {
     Bookmark,
 }
 
-/// One event of a watch. The object is the server's JSON, not parsed yet.
+/// One event of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchEvent {
     pub kind: EventKind,
-    pub object: Bytes,
+    pub object: RawObject,
 }
 
 /// An event, or the server's reason to end the watch.
@@ -33,9 +37,48 @@ pub(crate) enum Frame {
     Error(Bytes),
 }
 
-/// A line longer than the limit.
+/// A frame longer than the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Oversized;
+
+/// Collects bytes until a frame is complete.
+#[derive(Debug)]
+pub(crate) enum Frames {
+    Json(Lines),
+    Protobuf(Messages),
+}
+
+impl Frames {
+    pub(crate) fn new(is_protobuf: bool, limit: usize) -> Self {
+        match is_protobuf {
+            true => Self::Protobuf(Messages::new(limit)),
+            false => Self::Json(Lines::new(limit)),
+        }
+    }
+
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
+        match self {
+            Self::Json(lines) => lines.push(chunk),
+            Self::Protobuf(messages) => messages.push(chunk),
+        }
+    }
+
+    /// The next complete frame; the inner error is that of a frame which cannot be parsed.
+    pub(crate) fn next(&mut self) -> Result<Option<serde_json::Result<Frame>>, Oversized> {
+        Ok(match self {
+            Self::Json(lines) => lines.next()?.map(|line| Frame::parse(&line)),
+            Self::Protobuf(messages) => messages.next()?.map(|message| Frame::parse_protobuf(&message)),
+        })
+    }
+
+    /// Whether bytes are left after the last frame: then the stream ended in the middle of one.
+    pub(crate) fn has_rest(&self) -> bool {
+        match self {
+            Self::Json(lines) => lines.has_rest(),
+            Self::Protobuf(messages) => messages.has_rest(),
+        }
+    }
+}
 
 /// Collects bytes until a line is complete.
 #[derive(Debug)]
@@ -82,6 +125,41 @@ impl Lines {
     }
 }
 
+/// Collects bytes until a message is complete. Its length precedes it in four bytes, the highest first.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    buffer: BytesMut,
+    limit: usize,
+}
+
+impl Messages {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { buffer: BytesMut::new(), limit }
+    }
+
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
+        self.buffer.extend_from_slice(chunk);
+    }
+
+    /// The next complete message, without its length. The length is checked before the message is waited for.
+    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, Oversized> {
+        let Some((length, rest)) = self.buffer.split_first_chunk() else { return Ok(None) };
+        let length = usize::try_from(u32::from_be_bytes(*length)).map_err(|_| Oversized)?;
+        if length > self.limit {
+            return Err(Oversized);
+        }
+        if rest.len() < length {
+            return Ok(None);
+        }
+        self.buffer.advance(size_of::<u32>());
+        Ok(Some(self.buffer.split_to(length).freeze()))
+    }
+
+    pub(crate) fn has_rest(&self) -> bool {
+        !self.buffer.is_empty()
+    }
+}
+
 #[derive(Deserialize)]
 struct WireFrame<'a> {
     #[serde(rename = "type")]
@@ -110,18 +188,36 @@ impl Frame {
                 (frame.kind, line.slice_ref(frame.object.get().as_bytes()))
             }
         };
-        let kind = match kind {
-            WireKind::Added => EventKind::Added,
-            WireKind::Modified => EventKind::Modified,
-            WireKind::Deleted => EventKind::Deleted,
-            WireKind::Bookmark => EventKind::Bookmark,
-            WireKind::Error => return Ok(Self::Error(object)),
-        };
-        Ok(Self::Event(WatchEvent { kind, object }))
+        Ok(match kind.of_event() {
+            Some(kind) => Self::Event(WatchEvent { kind, object: RawObject::json(object) }),
+            None => Self::Error(object),
+        })
+    }
+
+    /// Parses one message. The object is a slice of it.
+    pub(crate) fn parse_protobuf(message: &Bytes) -> Result<Self, serde_json::Error> {
+        let event = protobuf::WatchEvent::open(message)?;
+        let kind = WireKind::deserialize(event.type_.into_deserializer())?;
+        let object = message.slice_ref(event.object);
+        Ok(match kind.of_event() {
+            Some(kind) => Self::Event(WatchEvent { kind, object: RawObject::in_envelope(&object)? }),
+            None => Self::Error(object),
+        })
     }
 }
 
 impl WireKind {
+    /// `None` for an error.
+    fn of_event(&self) -> Option<EventKind> {
+        match self {
+            Self::Added => Some(EventKind::Added),
+            Self::Modified => Some(EventKind::Modified),
+            Self::Deleted => Some(EventKind::Deleted),
+            Self::Bookmark => Some(EventKind::Bookmark),
+            Self::Error => None,
+        }
+    }
+
     /// API servers write `{"type":…,"object":…}` in this order, without white space, so that the end of the object is known
     /// without parsing it. Whether it is valid JSON is checked when it is decoded.
     fn and_object(line: &[u8]) -> Option<(Self, &[u8])> {
@@ -191,7 +287,7 @@ mod tests {
         let line = Bytes::from_static(br#"{"type":"ADDED","object":{"b": 1,"a":"\u003c"}}"#);
         let Ok(Frame::Event(event)) = Frame::parse(&line) else { panic!("an event") };
         assert_eq!(event.kind, EventKind::Added);
-        assert_eq!(&event.object[..], br#"{"b": 1,"a":"\u003c"}"#);
+        assert_eq!(event.object, RawObject::json(&br#"{"b": 1,"a":"\u003c"}"#[..]));
 
         let line = Bytes::from_static(br#"{"object":{"kind":"Status","code":410},"type":"ERROR"}"#);
         assert!(

@@ -2,31 +2,28 @@
 
 use std::path::Path;
 
-use bytes::Bytes;
-
-use crate::frames::{Frame, Lines, MAX_FRAME};
+use crate::frames::{Frames, MAX_FRAME};
 use crate::kubeconfig::{ConnectOptions, Kubeconfig, resolve};
 
 /// The events of a watch whose body comes in chunks of this size, as text, up to the first error.
-pub fn watch_events(body: &[u8], chunk: usize) -> Vec<String> {
-    let mut lines = Lines::new(MAX_FRAME);
+pub fn watch_events(body: &[u8], is_protobuf: bool, chunk: usize) -> Vec<String> {
+    let mut frames = Frames::new(is_protobuf, MAX_FRAME);
     let mut events = Vec::new();
     for chunk in body.chunks(chunk) {
-        lines.push(chunk);
+        frames.push(chunk);
         loop {
-            let line: Bytes = match lines.next() {
-                Ok(Some(line)) => line,
+            let frame = match frames.next() {
+                Ok(Some(frame)) => frame,
                 Ok(None) => break,
                 Err(_) => return events,
             };
-            let frame = Frame::parse(&line);
             events.push(format!("{frame:?}"));
             if frame.is_err() {
                 return events;
             }
         }
     }
-    events.push(format!("rest: {}", lines.has_rest()));
+    events.push(format!("rest: {}", frames.has_rest()));
     events
 }
 

@@ -4,11 +4,14 @@
 //! transport, with its rate limit, deadlines and retries; [`Request`] and the verbs on [`Client`] are the requests; [`Error`]
 //! is why one failed, and above all whether a write may have happened; [`Fence`] prevents a leader that may have lost its
 //! lease from writing; [`WatchStream`] watches a collection; [`Identities`] gives each controller a client with its own
-//! service account; [`Discovery`] is what the server serves; [`Limiter`] is the rate limit.
+//! service account; [`RawObject`] is an object as it was sent, in JSON or protobuf; [`Discovery`] is what the server serves; [`Limiter`] is the rate limit.
 
 #[cfg(test)]
 #[path = "tests/fake.rs"]
 mod fake;
+#[cfg(test)]
+#[path = "tests/protobuf.rs"]
+mod protobuf_tests;
 
 mod client;
 mod config;
@@ -16,6 +19,7 @@ mod connect;
 mod credentials;
 mod dial;
 mod discovery;
+mod encoding;
 mod error;
 mod fence;
 mod frames;
@@ -38,6 +42,7 @@ mod watch;
 pub use client::{Attempt, Client, ClientOptions, DEFAULT_TIMEOUT, Observer, Reply};
 pub use connect::{Connection, connect, connect_to_lead};
 pub use discovery::{DiscoveredResource, Discovery, DiscoveryFailure};
+pub use encoding::RawObject;
 pub use error::{ApiStatus, Error, StatusCause, StatusDetails};
 pub use fence::{Fence, FenceClock, FenceTime, Fenced};
 pub use frames::{EventKind, WatchEvent};

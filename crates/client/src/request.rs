@@ -8,6 +8,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
 use smol_str::SmolStr;
 
+use crate::encoding;
 use crate::transport::BoxError;
 
 /// A verb, as in RBAC.
@@ -79,15 +80,27 @@ impl Accept {
         if O::IS_METADATA { Self::Metadata } else { Self::Json }
     }
 
-    fn header(self) -> HeaderValue {
+    /// With `protobuf`, that is requested before JSON.
+    pub(crate) fn header(self, protobuf: bool) -> HeaderValue {
         // Plain JSON is last, for servers (and aggregated APIs) that support no other format.
-        HeaderValue::from_static(match self {
-            Self::Json => "application/json",
-            Self::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
-            Self::MetadataList => {
+        HeaderValue::from_static(match (self, protobuf) {
+            (Self::Json, false) => "application/json",
+            (Self::Json, true) => "application/vnd.kubernetes.protobuf,application/json",
+            (Self::Metadata, false) => {
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+            }
+            (Self::Metadata, true) => {
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+                 application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+            }
+            (Self::MetadataList, false) => {
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
             }
-            Self::Discovery => {
+            (Self::MetadataList, true) => {
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+                 application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+            }
+            (Self::Discovery, _) => {
                 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                  application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
             }
@@ -109,6 +122,8 @@ pub struct Request {
     pub body: Option<Bytes>,
     pub content_type: &'static str,
     pub accept: Accept,
+    /// Whether the caller can read protobuf.
+    reads_protobuf: bool,
 }
 
 /// The default content type.
@@ -127,6 +142,7 @@ impl Request {
             body: None,
             content_type: JSON,
             accept: Accept::Json,
+            reads_protobuf: false,
         }
     }
 
@@ -167,6 +183,22 @@ impl Request {
         self
     }
 
+    /// Sets whether the response may be protobuf, if the client and the resource support it.
+    pub(crate) fn reading_protobuf(mut self, reads: bool) -> Self {
+        self.reads_protobuf = reads;
+        self
+    }
+
+    /// Whether protobuf is requested by a client that supports it. Metadata of any resource is a built-in kind.
+    pub(crate) fn offers_protobuf(&self) -> bool {
+        self.reads_protobuf
+            && match self.accept {
+                Accept::Json => encoding::is_offered(&self.resource, self.subresource.as_deref()),
+                Accept::Metadata | Accept::MetadataList => true,
+                Accept::Discovery => false,
+            }
+    }
+
     pub(crate) fn target(&self) -> String {
         let mut target =
             self.resource.path(self.namespace.as_deref(), self.name.as_deref(), self.subresource.as_deref());
@@ -180,8 +212,14 @@ impl Request {
         target
     }
 
-    pub(crate) fn to_http(&self, user_agent: &HeaderValue) -> Result<http::Request<Bytes>, BoxError> {
-        let mut http = http_request(self.verb.method(), self.target(), self.accept, user_agent)?;
+    /// With `protobuf`, that is requested where the request [offers](Self::offers_protobuf) it.
+    pub(crate) fn to_http(
+        &self,
+        user_agent: &HeaderValue,
+        protobuf: bool,
+    ) -> Result<http::Request<Bytes>, BoxError> {
+        let accept = self.accept.header(protobuf && self.offers_protobuf());
+        let mut http = http_request(self.verb.method(), self.target(), accept, user_agent)?;
         if let Some(body) = &self.body {
             http.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
             *http.body_mut() = body.clone();
@@ -193,7 +231,7 @@ impl Request {
 pub(crate) fn http_request(
     method: http::Method,
     target: String,
-    accept: Accept,
+    accept: HeaderValue,
     user_agent: &HeaderValue,
 ) -> Result<http::Request<Bytes>, BoxError> {
     let mut http = http::Request::new(Bytes::new());
@@ -201,7 +239,7 @@ pub(crate) fn http_request(
     *http.uri_mut() = http::Uri::try_from(target)?;
     let headers = http.headers_mut();
     headers.reserve(5);
-    headers.insert(ACCEPT, accept.header());
+    headers.insert(ACCEPT, accept);
     headers.insert(http::header::USER_AGENT, user_agent.clone());
     Ok(http)
 }
@@ -237,6 +275,8 @@ pub struct ListParams {
     /// `NotOlderThan` or `Exact`.
     pub resource_version_match: Option<&'static str>,
     pub metadata_only: bool,
+    /// Whether the list may be protobuf, if the client and the resource support it.
+    pub protobuf: bool,
 }
 
 impl ListParams {
@@ -253,7 +293,7 @@ impl ListParams {
         if self.metadata_only {
             request.accept = Accept::MetadataList;
         }
-        request
+        request.reading_protobuf(self.protobuf)
     }
 }
 
@@ -272,6 +312,8 @@ pub struct WatchParams {
     pub timeout_seconds: Option<u32>,
     pub bookmarks: bool,
     pub metadata_only: bool,
+    /// Whether events may be protobuf, if the client and the resource support it.
+    pub protobuf: bool,
 }
 
 impl WatchParams {
@@ -295,7 +337,7 @@ impl WatchParams {
         if self.metadata_only {
             request.accept = Accept::Metadata;
         }
-        request
+        request.reading_protobuf(self.protobuf)
     }
 }
 

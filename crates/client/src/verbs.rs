@@ -1,14 +1,16 @@
 //! The verbs on [`Client`], typed: by the Rust type of a resource, or by an explicit resource type.
 
 use bytes::Bytes;
+use flyball_api::protobuf::{self, Envelope};
 use flyball_api::{Key, Object, ObjectMeta, PartialObject, Resource, ResourceType, ResourceVersion};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
 
 use crate::client::{Client, Reply, what};
+use crate::encoding::RawObject;
 use crate::error::Error;
 use crate::request::{Accept, DeleteOptions, ListParams, Patch, Request, Verb};
 
@@ -65,13 +67,16 @@ impl Client {
         namespace: Option<&str>,
         params: &ListParams,
     ) -> Result<List<T>, Error> {
-        let List { resource_version, continue_, remaining, items } =
-            self.list_raw(&T::TYPE, namespace, params).await?;
-        let read = |item: Bytes| T::from_json(&item);
-        let items = items.into_iter().map(read).collect::<Result<_, _>>().map_err(|source| {
-            let what = NameOnFailure(Verb::List, T::TYPE).into();
-            Error::Decode { what, source }
-        })?;
+        let protobuf = ListParams { protobuf: true, ..params.clone() };
+        let mut list = self.list_raw(&T::TYPE, namespace, &protobuf).await?;
+        let mut items = decoded(&list.items);
+        if items.is_err() && list.items.iter().any(|item| !item.is_json()) {
+            list = self.list_raw(&T::TYPE, namespace, &ListParams { protobuf: false, ..protobuf }).await?;
+            items = decoded(&list.items);
+        }
+        let what = || NameOnFailure(Verb::List, T::TYPE).into();
+        let items = items.map_err(|source| Error::Decode { what: what(), source })?;
+        let List { resource_version, continue_, remaining, .. } = list;
         Ok(List { resource_version, continue_, remaining, items })
     }
 
@@ -93,7 +98,7 @@ impl Client {
         params: &ListParams,
     ) -> Result<List<O>, Error> {
         let request = params.apply(Request::collection(Verb::List, resource, namespace));
-        self.send::<WireList<O>>(request).await.map(List::from)
+        self.send::<WireList<O>>(request.reading_protobuf(false)).await.map(List::from)
     }
 
     /// Reads one page without decoding the objects: they are slices of the response.
@@ -102,15 +107,15 @@ impl Client {
         resource: &ResourceType,
         namespace: Option<&str>,
         params: &ListParams,
-    ) -> Result<List<Bytes>, Error> {
+    ) -> Result<List<RawObject>, Error> {
         let request = params.apply(Request::collection(Verb::List, resource, namespace));
         let name = what(&request);
-        let Reply { body, .. } = self.request(request).await?;
-        let list: WireList<&RawValue> =
-            serde_json::from_slice(&body).map_err(|source| Error::Decode { what: name, source })?;
-        let List { resource_version, continue_, remaining, items } = list.into();
-        let items = items.into_iter().map(|item| body.slice_ref(item.get().as_bytes())).collect();
-        Ok(List { resource_version, continue_, remaining, items })
+        let reply = self.request(request).await?;
+        let list = match reply.is_protobuf {
+            true => protobuf_list(&reply.body),
+            false => json_list(&reply.body),
+        };
+        list.map_err(|source| Error::Decode { what: name, source })
     }
 
     pub async fn create<T: Resource>(
@@ -227,9 +232,10 @@ impl Client {
         options: &DeleteOptions,
     ) -> Result<Deleted, Error> {
         let request = Request::object(Verb::Delete, resource, key, None).accept(Accept::Metadata);
-        let answer: WireDeleted = self.send_body(request, &options.to_value()).await?;
-        let object = (answer.kind != "Status").then_some(PartialObject { metadata: answer.metadata });
-        Ok(Deleted { object })
+        let name = NameOnFailure(request.verb, request.resource.clone());
+        let body = encode(&request, &options.to_value())?;
+        let reply = self.request(request.body(body).reading_protobuf(true)).await?;
+        deleted(&reply).map_err(|source| Error::Decode { what: name.into(), source })
     }
 
     /// Deletes the matching objects of a collection.
@@ -268,14 +274,24 @@ impl Client {
     /// Sends a request whose response is an object.
     pub async fn object<T: Object>(&self, request: Request) -> Result<T, Error> {
         let name = NameOnFailure(request.verb, request.resource.clone());
-        let reply = self.request(request).await?;
-        T::from_json(&reply.body).map_err(|source| Error::Decode { what: name.into(), source })
+        // A whole object in protobuf may have a field that cannot be kept. A read is then repeated as JSON; a write cannot be,
+        // so its response is protobuf only if it is reduced to metadata.
+        let is_read = !request.verb.is_write();
+        let request = request.reading_protobuf(is_read || T::IS_METADATA);
+        let as_json = (is_read && self.options().protobuf && request.offers_protobuf())
+            .then(|| request.clone().reading_protobuf(false));
+        let mut object = self.request(request).await?.object();
+        if let (Err(error), Some(as_json)) = (&object, as_json) {
+            tracing::debug!(request = %as_json, %error, "cannot be read as protobuf, requesting JSON");
+            object = Box::pin(self.request(as_json)).await?.object();
+        }
+        object.map_err(|source| Error::Decode { what: name.into(), source })
     }
 
     /// Sends a request and decodes the response as `O`.
     pub async fn send<O: DeserializeOwned>(&self, request: Request) -> Result<O, Error> {
         let name = NameOnFailure(request.verb, request.resource.clone());
-        let reply = self.request(request).await?;
+        let reply = self.request(request.reading_protobuf(false)).await?;
         serde_json::from_slice(&reply.body).map_err(|source| Error::Decode { what: name.into(), source })
     }
 }
@@ -291,6 +307,53 @@ impl From<NameOnFailure> for Box<str> {
 
 fn encode(request: &Request, body: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, Error> {
     serde_json::to_vec(body).map_err(|source| Error::Invalid { what: what(request), source: source.into() })
+}
+
+impl Reply {
+    /// The response as an object.
+    fn object<T: Object>(self) -> serde_json::Result<T> {
+        match self.is_protobuf {
+            true => RawObject::in_envelope(&self.body)?.decode(),
+            false => T::from_json(&self.body),
+        }
+    }
+}
+
+fn decoded<T: Object>(items: &[RawObject]) -> serde_json::Result<Vec<T>> {
+    items.iter().map(RawObject::decode).collect()
+}
+
+fn json_list(body: &Bytes) -> serde_json::Result<List<RawObject>> {
+    let list: WireList<&RawValue> = serde_json::from_slice(body)?;
+    let List { resource_version, continue_, remaining, items } = list.into();
+    let item = |item: &RawValue| RawObject::json(body.slice_ref(item.get().as_bytes()));
+    Ok(List { resource_version, continue_, remaining, items: items.into_iter().map(item).collect() })
+}
+
+fn protobuf_list(body: &Bytes) -> serde_json::Result<List<RawObject>> {
+    let envelope = Envelope::open(body)?;
+    let message = envelope.item_message()?;
+    let list = protobuf::List::open(envelope.raw)?;
+    let item = |item: &[u8]| RawObject::protobuf(message, body.slice_ref(item));
+    Ok(List {
+        resource_version: list.resource_version.parse().map_err(serde_json::Error::custom)?,
+        continue_: (!list.continue_.is_empty()).then(|| list.continue_.into()),
+        remaining: list.remaining,
+        items: list.items.into_iter().map(item).collect(),
+    })
+}
+
+fn deleted(reply: &Reply) -> serde_json::Result<Deleted> {
+    if reply.is_protobuf {
+        let envelope = Envelope::open(&reply.body)?;
+        let object = match envelope.kind {
+            "Status" => None,
+            _ => Some(PartialObject::from_protobuf(envelope.message()?, envelope.raw)?),
+        };
+        return Ok(Deleted { object });
+    }
+    let WireDeleted { kind, metadata } = serde_json::from_slice(&reply.body)?;
+    Ok(Deleted { object: (kind != "Status").then_some(PartialObject { metadata }) })
 }
 
 #[derive(Deserialize)]

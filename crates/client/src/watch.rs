@@ -8,7 +8,7 @@ use futures::Stream;
 use http_body::Body as _;
 
 use crate::error::{ApiStatus, Error};
-use crate::frames::{Frame, Lines, WatchEvent};
+use crate::frames::{Frame, Frames, WatchEvent};
 use crate::transport::Body;
 
 /// The events of a watch. The stream ends after an error, or when the server ends the watch.
@@ -16,7 +16,7 @@ use crate::transport::Body;
 /// An ERROR event is an [`Error::Status`], so that [`Error::is_expired`] works for an expired version.
 pub struct WatchStream {
     body: Body,
-    lines: Lines,
+    frames: Frames,
     what: Box<str>,
     limit: usize,
     state: State,
@@ -25,24 +25,24 @@ pub struct WatchStream {
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Reading,
-    /// The body has ended; complete lines may be left.
+    /// The body has ended; complete frames may be left.
     Draining,
     Over,
 }
 
 impl WatchStream {
-    pub(crate) fn new(body: Body, what: Box<str>, limit: usize) -> Self {
-        Self { body, lines: Lines::new(limit), what, limit, state: State::Reading }
+    pub(crate) fn new(body: Body, is_protobuf: bool, what: Box<str>, limit: usize) -> Self {
+        Self { body, frames: Frames::new(is_protobuf, limit), what, limit, state: State::Reading }
     }
 
     fn next_event(&mut self) -> Result<Option<WatchEvent>, Error> {
-        let line = match self.lines.next() {
-            Ok(Some(line)) => line,
+        let frame = match self.frames.next() {
+            Ok(Some(frame)) => frame,
             Ok(None) => return Ok(None),
             Err(_) => return Err(Error::TooLarge { what: self.what.clone(), limit: self.limit }),
         };
         let undecodable = |source| Error::Decode { what: self.what.clone(), source };
-        match Frame::parse(&line).map_err(undecodable)? {
+        match frame.map_err(undecodable)? {
             Frame::Event(event) => Ok(Some(event)),
             Frame::Error(object) => {
                 let status = ApiStatus::from_object(&object).map_err(undecodable)?;
@@ -73,7 +73,7 @@ impl Stream for WatchStream {
                 }
                 Ok(None) if this.state == State::Draining => {
                     this.state = State::Over;
-                    let rest = this.lines.has_rest();
+                    let rest = this.frames.has_rest();
                     return Poll::Ready(
                         rest.then(|| Err(this.cut("the watch ended in the middle of an event".into()))),
                     );
@@ -83,7 +83,7 @@ impl Stream for WatchStream {
             match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
                 Some(Ok(frame)) => {
                     if let Some(data) = frame.data_ref() {
-                        this.lines.push(data);
+                        this.frames.push(data);
                     }
                 }
                 Some(Err(error)) => {

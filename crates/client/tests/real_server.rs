@@ -247,7 +247,7 @@ async fn watches(client: &Client) {
         let mut names = vec![];
         let bookmark = loop {
             let event = watch.next().await.unwrap().unwrap();
-            let object: serde_json::Value = serde_json::from_slice(&event.object).unwrap();
+            let object: serde_json::Value = event.object.decode_as().unwrap();
             if event.kind == EventKind::Bookmark {
                 break object;
             }

@@ -100,7 +100,7 @@ impl Candidate {
             let event = event?;
             let is_due = match event.kind {
                 EventKind::Added | EventKind::Modified => {
-                    serde_json::from_slice(&event.object).is_ok_and(|candidate| is_pinged(&candidate))
+                    event.object.decode_as().is_ok_and(|candidate| is_pinged(&candidate))
                 }
                 EventKind::Deleted => true,
                 EventKind::Bookmark => false,

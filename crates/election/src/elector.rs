@@ -226,7 +226,7 @@ impl Elector {
 
     fn watched(&mut self, event: &WatchEvent) {
         let lease: Option<Value> = match event.kind {
-            EventKind::Added | EventKind::Modified => serde_json::from_slice(&event.object).ok(),
+            EventKind::Added | EventKind::Modified => event.object.decode_as().ok(),
             EventKind::Deleted => None,
             EventKind::Bookmark => return,
         };

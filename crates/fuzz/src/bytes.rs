@@ -10,9 +10,11 @@ use flyball_keys::PrivateKey;
 /// However a watch is cut into chunks, the same events come out.
 pub(crate) fn watch(data: &[u8]) {
     let Some((size, body)) = data.split_first() else { return };
-    let whole = client::watch_events(body, body.len().max(1));
-    let chunks = client::watch_events(body, usize::from(*size).max(1));
-    assert_eq!(whole, chunks, "cut into chunks of {size}");
+    for is_protobuf in [false, true] {
+        let whole = client::watch_events(body, is_protobuf, body.len().max(1));
+        let chunks = client::watch_events(body, is_protobuf, usize::from(*size).max(1));
+        assert_eq!(whole, chunks, "cut into chunks of {size}");
+    }
 }
 
 /// Protobuf as clients of the embedded API server send it.

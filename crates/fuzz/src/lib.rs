@@ -14,6 +14,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("cron", text::cron),
     ("jwt", bytes::jwt),
     ("kubeconfig", text::kubeconfig),
+    ("message", wire::message),
     ("protobuf", bytes::protobuf),
     ("quantity", text::quantity),
     ("selector", text::selector),

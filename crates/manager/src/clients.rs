@@ -50,6 +50,7 @@ impl Clients {
             field_manager: Some(component.name.into()),
             observer: Some(Arc::new(ClientMetrics::new(metrics))),
             fence,
+            protobuf: generic.client_connection.reads_protobuf(),
             ..ClientOptions::default()
         };
         Self {

@@ -2,7 +2,7 @@
 
 use flyball_node::ipam::settings::Settings;
 use flyball_runtime::{
-    config::{Config, SignerFiles},
+    config::{ClientConnection, Config, SignerFiles},
     gates::{Gate, Gates},
 };
 use flyball_serving::tls_problems;
@@ -60,6 +60,15 @@ fn general(options: &Options) -> Vec<String> {
     let connection = &options.config.generic.client_connection;
     if connection.burst < 0 {
         found.push("--kube-api-burst must not be negative".to_owned());
+    }
+    // Upstream sends such a type and fails with every request.
+    let known = [ClientConnection::PROTOBUF, "application/json", "application/yaml", "application/cbor", ""];
+    if !known.contains(&connection.content_type.as_str()) {
+        found.push(format!(
+            "--kube-api-content-type must be {:?} or \"application/json\", not {:?}",
+            ClientConnection::PROTOBUF,
+            connection.content_type
+        ));
     }
     // Upstream: client-go kubernetes/clientset.go, NewForConfigAndClient, does not start either.
     if connection.burst == 0 && connection.qps > 0.0 {

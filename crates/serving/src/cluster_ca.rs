@@ -76,7 +76,7 @@ impl ClusterCa {
                 while let Some(Ok(event)) = events.next().await {
                     pause = FIRST_PAUSE;
                     if matches!(event.kind, EventKind::Added | EventKind::Modified)
-                        && let Ok(map) = serde_json::from_slice::<Value>(&event.object)
+                        && let Ok(map) = event.object.decode_as::<Value>()
                     {
                         self.take_over(&map);
                     }

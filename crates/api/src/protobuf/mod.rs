@@ -12,6 +12,8 @@
 mod de;
 mod envelope;
 mod json;
+#[doc(hidden)]
+pub mod sample;
 mod schema;
 mod value;
 mod wire;

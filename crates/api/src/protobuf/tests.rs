@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::sample::{field, number};
 use super::*;
 use crate::{Node, Object, Pod, PodTemplate, ReplicaSet};
 
@@ -48,24 +49,6 @@ fn every_kind_reads_as_its_json() {
         assert_eq!(read, json, "{name}");
     }
     assert!(compared > 80, "{compared} kinds are in the schema");
-}
-
-/// A field: a message or a text.
-fn field(number: u8, body: impl AsRef<[u8]>) -> Vec<u8> {
-    let body = body.as_ref();
-    let mut out = vec![number << 3 | 2];
-    let mut length = body.len();
-    while length > 127 {
-        out.push((length & 127) as u8 | 128);
-        length >>= 7;
-    }
-    out.push(length as u8);
-    out.extend_from_slice(body);
-    out
-}
-
-fn number(number: u8, value: u8) -> Vec<u8> {
-    vec![number << 3, value]
 }
 
 fn message(api_version: &str, kind: &str) -> &'static Message {

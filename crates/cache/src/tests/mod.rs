@@ -2,6 +2,7 @@
 
 mod currency;
 mod doubts;
+mod encoding;
 mod informer;
 mod memory;
 mod property;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use flyball_api::{Key, ResourceVersion};
+use flyball_client::RawObject;
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
@@ -323,11 +323,11 @@ fn identity(object: &Value) -> (String, u64) {
 }
 
 fn event(kind: EventKind, object: &Value) -> Event {
-    Event { kind, object: Bytes::from(object.to_string()) }
+    Event { kind, object: RawObject::json(object.to_string()) }
 }
 
 fn event_version(event: &Event) -> u64 {
-    let object: Value = serde_json::from_slice(&event.object).unwrap();
+    let object: Value = event.object.decode_as().unwrap();
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
@@ -395,14 +395,14 @@ impl State {
             self.snapshots.insert(token.clone(), (version, later));
             token
         });
-        let items = rest.iter().map(|object| Bytes::from(object.to_string())).collect();
+        let items = rest.iter().map(|object| RawObject::json(object.to_string())).collect();
         Ok(Page { items, version: ResourceVersion(version), next })
     }
 
     fn present(&mut self, name: Option<Key>) -> Result<Page, Failure> {
         self.admit("present".to_owned())?;
         let found = name.and_then(|name| self.objects.get(&name));
-        let items = found.map(|object| Bytes::from(object.to_string())).into_iter().collect();
+        let items = found.map(|object| RawObject::json(object.to_string())).into_iter().collect();
         Ok(Page { items, version: ResourceVersion(self.version), next: None })
     }
 
@@ -483,15 +483,19 @@ impl Source for Server {
     fn watch(&self, from: WatchFrom, timeout: Duration) -> BoxFuture<'static, Result<Events, Failure>> {
         self.respond(move |state| state.watch(from, timeout))
     }
+
+    fn fall_back_to_json(&self) -> bool {
+        false
+    }
 }
 
 /// The same server as an aggregated API that has neither versions nor streaming lists.
 pub(super) struct Unversioned(pub(super) Server);
 
-fn stripped(object: &Bytes) -> Bytes {
-    let mut object: Value = serde_json::from_slice(object).unwrap();
+fn stripped(object: &RawObject) -> RawObject {
+    let mut object: Value = object.decode_as().unwrap();
     object["metadata"]["resourceVersion"] = json!("");
-    Bytes::from(object.to_string())
+    RawObject::json(object.to_string())
 }
 
 impl Source for Unversioned {
@@ -518,5 +522,9 @@ impl Source for Unversioned {
             Ok(events.await?.map(move |event| event.map(strip)).boxed())
         }
         .boxed()
+    }
+
+    fn fall_back_to_json(&self) -> bool {
+        false
     }
 }

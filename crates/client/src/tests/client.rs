@@ -3,6 +3,7 @@ use futures::StreamExt;
 use serde_json::json;
 
 use super::*;
+use crate::RawObject;
 use crate::fake::{Act, Log, fake, ok};
 use crate::frames::EventKind;
 use crate::request::{DeleteOptions, ListParams, Patch};
@@ -169,7 +170,10 @@ async fn pages_are_read_whole_or_object_by_object() {
     );
     assert_eq!(names, ["a", "b"]);
     let raw = client.list_raw(&PODS, None, &params).await.unwrap();
-    assert_eq!(raw.items, [&br#"{"metadata":{"name":"a"}}"#[..], &br#"{"metadata":{"name":"b"}}"#[..]]);
+    assert_eq!(
+        raw.items,
+        [r#"{"metadata":{"name":"a"}}"#, r#"{"metadata":{"name":"b"}}"#].map(RawObject::json)
+    );
     let empty = client.list_raw(&PODS, None, &params).await.unwrap();
     assert!(empty.items.is_empty() && empty.continue_.is_none());
     assert!(

@@ -24,6 +24,8 @@ pub(crate) enum Act {
     Cut(u16, Vec<&'static str>),
     /// A response in these chunks.
     Pieces(Vec<&'static str>),
+    /// A response in protobuf, in these chunks.
+    Protobuf(u16, Vec<Vec<u8>>),
 }
 
 pub(crate) fn ok(body: impl Into<String>) -> Act {
@@ -110,6 +112,14 @@ async fn perform(act: Act) -> Result<http::Response<TestBody>, BoxError> {
         Act::Cut(code, parts) => {
             let cut = stream::iter([Err(BoxError::from("connection reset"))]);
             answer(code, StreamBody::new(pieces(parts).chain(cut)).boxed_unsync())
+        }
+        Act::Protobuf(code, parts) => {
+            let parts =
+                stream::iter(parts).map(|part| Ok(Frame::data(Bytes::from(part))) as Result<_, BoxError>);
+            let mut response = answer(code, StreamBody::new(parts).boxed_unsync());
+            let content_type = "application/vnd.kubernetes.protobuf;stream=watch".parse().unwrap();
+            response.headers_mut().insert("content-type", content_type);
+            response
         }
         Act::Pieces(parts) => answer(200, StreamBody::new(pieces(parts)).boxed_unsync()),
     })

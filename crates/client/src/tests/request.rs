@@ -22,7 +22,7 @@ proptest::proptest! {
     #[test]
     fn no_name_and_no_parameter_leaves_its_place(namespace: String, name: String, value: String) {
         let request = Request::object(Verb::Get, &PODS, &Key::new(namespace, name), Some("status")).param("p", value.as_str());
-        let http = request.to_http(&HeaderValue::from_static("x")).unwrap();
+        let http = request.to_http(&HeaderValue::from_static("x"), true).unwrap();
         assert!(http.uri().path().ends_with("/status"));
         let query: Vec<(String, String)> =
             form_urlencoded::parse(http.uri().query().unwrap().as_bytes()).into_owned().collect();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flyball_api::protobuf;
 use serde::{Serialize, Serializer};
 
 use super::duration;
@@ -82,6 +83,16 @@ section!(
         burst: i32 = 30,
     }
 );
+impl ClientConnection {
+    /// The media type of protobuf.
+    pub const PROTOBUF: &str = protobuf::MEDIA_TYPE;
+
+    /// Whether the API server is asked for protobuf.
+    pub fn reads_protobuf(&self) -> bool {
+        self.content_type == Self::PROTOBUF
+    }
+}
+
 section!(
     "camelCase",
     /// The settings of leader election.

@@ -151,6 +151,8 @@ families! {
         "Panics on a change. The controller that panicked was set up again.");
     INFORMER_RELISTS = counter("flyball_informer_relists_total", Alpha, &["resource"],
         "Full lists after the first one, because a watch had lost its place.");
+    INFORMER_JSON = counter("flyball_informer_json_fallbacks_total", Alpha, &["resource"],
+        "Resources whose objects could not be read as protobuf, so that JSON is requested since.");
     INFORMER_OBJECTS = gauge("flyball_informer_objects", Alpha, &["resource"], "Objects in a cache.");
     INFORMER_UNDECODABLE = gauge("flyball_informer_undecodable_objects", Alpha, &["resource"],
         "Objects in a cache whose latest version could not be decoded.");

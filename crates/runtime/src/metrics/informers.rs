@@ -4,7 +4,7 @@ use flyball_api::ResourceType;
 use flyball_cache::Informers;
 
 use super::{
-    INFORMER_LATENCY, INFORMER_OBJECTS, INFORMER_PANICS, INFORMER_QUEUED, INFORMER_RELISTS,
+    INFORMER_JSON, INFORMER_LATENCY, INFORMER_OBJECTS, INFORMER_PANICS, INFORMER_QUEUED, INFORMER_RELISTS,
     INFORMER_UNDECODABLE, Metrics,
 };
 
@@ -21,6 +21,7 @@ impl Metrics {
                 metrics.histogram(&INFORMER_LATENCY, &labels).set(&counts.delivered, seconds);
                 let resource = resource.to_string();
                 metrics.counter(&INFORMER_PANICS, &[&resource]).at_least(counts.handler_panics as f64);
+                metrics.counter(&INFORMER_JSON, &[&resource]).at_least(counts.json_fallbacks as f64);
                 metrics.counter(&INFORMER_RELISTS, &[&resource]).at_least(counts.relists as f64);
                 metrics.gauge(&INFORMER_OBJECTS, &[&resource]).set(counts.objects as f64);
                 metrics.gauge(&INFORMER_UNDECODABLE, &[&resource]).set(counts.undecodable as f64);

@@ -251,7 +251,8 @@ fn plan(program: &Program) -> anyhow::Result<Prepared> {
 fn client_options(options: &Options, user_agent: String) -> ClientOptions {
     let connection = &options.config.generic.client_connection;
     let burst = u32::try_from(connection.burst).unwrap_or(1);
-    ClientOptions { user_agent, qps: connection.qps.into(), burst, ..ClientOptions::default() }
+    let (qps, protobuf) = (connection.qps.into(), connection.reads_protobuf());
+    ClientOptions { user_agent, qps, burst, protobuf, ..ClientOptions::default() }
 }
 
 /// The server takes the field manager from it.

@@ -68,6 +68,11 @@ pub trait Backend {
         false
     }
 
+    /// Checks what is not in a snapshot, at each snapshot.
+    fn inspect(&self) -> impl Future<Output = Result<(), StepError>> {
+        std::future::ready(Ok(()))
+    }
+
     /// Removes what the scenario left. `tracked` are the paths of objects outside of the scenario's namespace.
     fn clean(&mut self, tracked: &[String]) -> impl Future<Output = Result<(), Error>>;
 }

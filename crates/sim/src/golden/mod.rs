@@ -11,6 +11,7 @@ pub mod clock;
 pub mod compare;
 mod dig;
 pub mod embedded;
+mod encodings;
 pub mod expected;
 mod kubelet;
 pub mod normalise;

@@ -14,6 +14,7 @@ use super::StepError;
 use super::backend::{Backend, ClusterObject, cluster_objects, write_cloud};
 use super::cleanup;
 use super::clock::Clock;
+use super::encodings::Encodings;
 use crate::api::{Api, Error};
 use crate::audit::{AuditLog, Entry};
 use crate::cluster::{Cluster, Manager, Options, Process, Unavailable};
@@ -45,6 +46,7 @@ pub struct Real {
     clock: Clock,
     baseline: BTreeSet<ClusterObject>,
     log: AuditLog,
+    encodings: Encodings,
     unread: Vec<Entry>,
     patience: f64,
 }
@@ -60,6 +62,7 @@ impl Real {
         let api = cluster.api().await?;
         let baseline = settled_objects(&api).await.context("list what a new cluster has")?;
         let log = cluster.audit_log();
+        let encodings = Encodings::of(&cluster).await.context("connect to compare encodings")?;
         let clock = Clock::starting_at(Timestamp::now());
         Ok(Self {
             kcm: None,
@@ -70,6 +73,7 @@ impl Real {
             clock,
             baseline,
             log,
+            encodings,
             unread: Vec::new(),
             patience,
         })
@@ -78,6 +82,11 @@ impl Real {
     /// Keeps the logs of the cluster and of the controller manager when this is dropped.
     pub fn keep_logs(&mut self) {
         self.cluster.keep_logs();
+    }
+
+    /// How many objects have been compared in both encodings.
+    pub fn compared(&self) -> usize {
+        self.encodings.compared()
     }
 
     fn read_log(&mut self) -> Vec<Entry> {
@@ -184,6 +193,12 @@ impl Backend for Real {
         let mut entries = std::mem::take(&mut self.unread);
         entries.extend(self.read_log());
         entries
+    }
+
+    /// Every object is the same in protobuf and in JSON.
+    async fn inspect(&self) -> Result<(), StepError> {
+        let checked = self.encodings.check(&self.api).await;
+        checked.map_err(|error| StepError::failed(format!("protobuf and JSON differ: {error:#}")))
     }
 
     async fn clean(&mut self, tracked: &[String]) -> Result<(), Error> {

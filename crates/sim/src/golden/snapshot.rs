@@ -33,6 +33,7 @@ const TEST_MANAGER: &str = "unknown";
 
 /// Takes a snapshot; the controller manager should be at rest.
 pub(super) async fn take<B: Backend>(run: &mut Run<'_, B>, step: &SnapshotStep) -> Result<(), StepError> {
+    run.backend.inspect().await?;
     let skip: BTreeSet<&str> = run.scenario.ignore.iter().chain(&step.ignore).map(String::as_str).collect();
     let found = objects(run, &skip).await?;
     let all: Vec<Value> = found.iter().map(|(_, object)| object.clone()).collect();

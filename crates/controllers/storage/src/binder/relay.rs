@@ -43,7 +43,7 @@ async fn run(cx: Arc<Context>, events: Recorder, volume: ObjectRef, pod: Key) {
     };
     let executor = cx.executor(&pod).about(volume).events(&events);
     while let Some(Ok(change)) = changes.next().await {
-        let event = serde_json::from_slice::<Event>(&change.object);
+        let event = change.object.decode::<Event>();
         if let (EventKind::Added, Ok(event)) = (change.kind, event) {
             executor.perform::<()>([copied(&event)]).await;
         }

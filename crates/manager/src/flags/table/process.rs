@@ -66,8 +66,9 @@ pub(super) const SECTIONS: &[Section] = &[
         Flag::new("kube-api-burst", Int32(|o| &mut o.config.generic.client_connection.burst),
             "How many requests each controller may send to the API server at once, beyond the rate of --kube-api-qps."),
         Flag::new("kube-api-content-type", Text(|o| &mut o.config.generic.client_connection.content_type),
-            "Encoding of requests to the API server.")
-            .effect(Unsupported("Flyball chooses the encoding for each resource")),
+            "Encoding of what the API server sends: with application/vnd.kubernetes.protobuf, all built-in kinds except \
+             workloads with a template, whose exact JSON matters; with any other type, JSON for everything. What is \
+             sent to the API server is JSON."),
         Flag::new("kube-api-qps", Float32(|o| &mut o.config.generic.client_connection.qps),
             "How many requests a second each controller may send to the API server."),
         Flag::new("leader-elect", Bool(|o| &mut o.config.generic.leader_election.leader_elect),
