@@ -58,6 +58,13 @@ pub(crate) struct Up {
     /// Where the kubeconfig is written [default: ~/.flyball/kubeconfig].
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Be driven by a program: requests and answers are lines of JSON, and the cluster's clock moves only as they say. With it,
+    /// any free port and a temporary kubeconfig are the defaults, and nothing is printed but answers.
+    #[arg(long, value_enum, value_name = "CHANNEL", conflicts_with_all = ["data_dir", "pods_move_after", "log_format"])]
+    pub(crate) control: Option<Control>,
+    /// What the cluster's clock shows at the start, such as 2026-03-01T12:00:00Z [default: the last full hour].
+    #[arg(long, requires = "control", value_name = "TIME")]
+    pub(crate) starting_at: Option<flyball_api::Timestamp>,
     /// Do not print decisions.
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -67,6 +74,13 @@ pub(crate) struct Up {
     /// More flags for kube-controller-manager, after `--`: `-- --node-monitor-grace-period=50s`.
     #[arg(last = true, value_name = "CONTROLLER MANAGER FLAGS")]
     pub(crate) manager_flags: Vec<String>,
+}
+
+/// How a program drives the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Control {
+    /// Requests come on stdin, answers go to stdout. The cluster ends when stdin is closed.
+    Stdio,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

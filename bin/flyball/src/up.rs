@@ -76,7 +76,7 @@ pub(crate) fn log() {
 }
 
 /// A list that only excludes would start nothing: without `*`, controllers that are not named do not run.
-fn check_controllers(controllers: &[String]) -> anyhow::Result<()> {
+pub(crate) fn check_controllers(controllers: &[String]) -> anyhow::Result<()> {
     if !controllers.is_empty() && controllers.iter().all(|name| name.starts_with('-')) {
         let list = controllers.join(",");
         bail!(
