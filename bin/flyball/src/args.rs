@@ -46,6 +46,12 @@ pub(crate) struct Up {
     /// The port to serve on; 0 for any free port [default: 6443, or any free port if that is in use].
     #[arg(long)]
     pub(crate) port: Option<u16>,
+    /// The address to serve on; 0.0.0.0 or :: for all of this machine. Whoever can reach it still needs credentials.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) bind_address: std::net::IpAddr,
+    /// Further names and addresses in the serving certificate, by which other machines reach this one.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) certificate_names: Vec<String>,
     /// Keep the cluster's data in this directory and continue from what it holds. Without it the data is lost at the end.
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -58,6 +64,13 @@ pub(crate) struct Up {
     /// Where the kubeconfig is written [default: ~/.flyball/kubeconfig].
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Be driven by a program: requests and answers are lines of JSON, and the cluster's clock moves only as they say. With it,
+    /// any free port and a temporary kubeconfig are the defaults, and nothing is printed but answers.
+    #[arg(long, value_enum, value_name = "CHANNEL", conflicts_with_all = ["bind_address", "certificate_names", "data_dir", "pods_move_after", "log_format"])]
+    pub(crate) control: Option<Control>,
+    /// What the cluster's clock shows at the start, such as 2026-03-01T12:00:00Z [default: the last full hour].
+    #[arg(long, requires = "control", value_name = "TIME")]
+    pub(crate) starting_at: Option<flyball_api::Timestamp>,
     /// Do not print decisions.
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -67,6 +80,13 @@ pub(crate) struct Up {
     /// More flags for kube-controller-manager, after `--`: `-- --node-monitor-grace-period=50s`.
     #[arg(last = true, value_name = "CONTROLLER MANAGER FLAGS")]
     pub(crate) manager_flags: Vec<String>,
+}
+
+/// How a program drives the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Control {
+    /// Requests come on stdin, answers go to stdout. The cluster ends when stdin is closed.
+    Stdio,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -5,6 +5,7 @@
 mod args;
 mod ask;
 mod assets;
+mod control;
 mod demo;
 mod lines;
 mod node;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     };
     let outcome = runtime.block_on(async {
         match args.command {
+            Command::Up(options) if options.control.is_some() => control::run(options).await,
             Command::Up(options) => up::run(options).await,
             Command::Why(options) => why::run(&options.object, None, &options.answer).await,
             Command::WhyNot(options) => {

@@ -39,6 +39,8 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<()> {
     let cluster = Cluster::start(Options {
         data_dir: args.data_dir.clone(),
         port: Some(args.port.map_or(Port::Usual, Port::Exactly)),
+        bind: args.bind_address,
+        names: args.certificate_names.clone(),
         controllers: args.controllers.clone(),
         nodes: nodes::Options { count: args.nodes, heartbeat: heartbeat(&manager_flags) },
         manager_flags,
@@ -76,7 +78,7 @@ pub(crate) fn log() {
 }
 
 /// A list that only excludes would start nothing: without `*`, controllers that are not named do not run.
-fn check_controllers(controllers: &[String]) -> anyhow::Result<()> {
+pub(crate) fn check_controllers(controllers: &[String]) -> anyhow::Result<()> {
     if !controllers.is_empty() && controllers.iter().all(|name| name.starts_with('-')) {
         let list = controllers.join(",");
         bail!(

@@ -4,8 +4,7 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use flyball_api::{ResourceType, Timestamp};
-use flyball_client::Discovery;
+use flyball_api::Timestamp;
 use flyball_explain::{Question, Ref, explain, gather, text};
 
 use crate::args::{Answer, Output};
@@ -17,7 +16,7 @@ pub(crate) async fn run(words: &[String], question: Option<Question>, args: &Ans
     let path = kubeconfig(args.kubeconfig.as_deref())?;
     let client = ask::connected(&path, args.context.as_deref()).await?;
     let discovery = client.discover().await.context("discover the kinds of the cluster")?;
-    let kind = kind_of(&discovery, asked)?;
+    let kind = discovery.named(asked).with_context(|| format!("the cluster has no kind {asked:?}"))?;
     let namespace = if kind.namespaced { args.namespace.as_str() } else { "" };
     let asked = Ref::new(&kind.group, &kind.kind, namespace, name);
     let now = Timestamp::now();
@@ -84,32 +83,6 @@ fn object(words: &[String]) -> anyhow::Result<(&str, &str)> {
     match parts {
         Some((kind, name)) if !kind.is_empty() && !name.is_empty() => Ok((kind, name)),
         _ => bail!("{:?} is not of the form KIND/NAME, such as pod/web-1 or deploy/web", words.join(" ")),
-    }
-}
-
-/// The kind for `pod`, `pods`, `po` or `Pod`, from discovery.
-fn kind_of<'a>(discovery: &'a Discovery, given: &str) -> anyhow::Result<&'a ResourceType> {
-    let wanted = given.to_lowercase();
-    let (wanted, group) = match wanted.split_once('.') {
-        Some((name, group)) => (name, Some(group.to_owned())),
-        None => (wanted.as_str(), None),
-    };
-    let is_of = |resource: &ResourceType, group: &str| {
-        resource.group == group || group == format!("{}.{}", resource.version, resource.group)
-    };
-    let found = discovery.resources.iter().find(|resource| {
-        if !resource.has_verb("get") {
-            return false;
-        }
-        let of_group = group.as_ref().is_none_or(|group| is_of(&resource.resource, group));
-        let kind = resource.resource.kind.to_lowercase();
-        let short = resource.short_names.iter().any(|short| short == wanted);
-        let named = kind == wanted || resource.resource.plural == wanted || short;
-        of_group && named
-    });
-    match found {
-        Some(found) => Ok(&found.resource),
-        None => bail!("the cluster has no kind {given:?}"),
     }
 }
 

@@ -33,6 +33,7 @@ mod reviews;
 mod selector;
 mod serve;
 mod server;
+mod standstill;
 pub mod store;
 mod tokens;
 mod usage;
@@ -46,3 +47,4 @@ pub use crate::options::{
 };
 pub use crate::serve::{TlsError, serve, tls};
 pub use crate::server::{ApiServer, Inner, StartError};
+pub use crate::standstill::Standstill;

@@ -118,6 +118,8 @@ pub enum Uids {
 #[derive(Clone)]
 pub struct Options {
     pub clock: Clock,
+    /// Time is virtual, so it must stand still while a webhook answers: otherwise the call would time out at once.
+    pub virtual_time: bool,
     /// Seed of names, uids and timeouts.
     pub seed: u64,
     pub uids: Uids,
@@ -168,6 +170,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             clock: Arc::new(Timestamp::now),
+            virtual_time: false,
             seed: 0,
             uids: Uids::default(),
             history: Limits::default(),

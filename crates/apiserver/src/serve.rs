@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use http::{Request, Response};
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
@@ -11,11 +13,11 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tower::ServiceExt as _;
+use tower::{Service, ServiceExt as _};
 
+use crate::http::respond::{Body, BoxError};
 use crate::pki::Pair;
 use crate::registry::User;
-use crate::server::ApiServer;
 
 /// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -61,13 +63,16 @@ pub fn tls(serving: &Pair, client_ca: Option<&str>) -> Result<TlsAcceptor, TlsEr
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Serves connections until `stop` resolves; connections that are open then are dropped.
-pub async fn serve(
-    server: ApiServer,
-    listener: TcpListener,
-    tls: TlsAcceptor,
-    stop: impl Future<Output = ()>,
-) {
+/// Serves connections until `stop` resolves; connections that are open then are dropped. `server` is an [`ApiServer`], or a way
+/// to one.
+///
+/// [`ApiServer`]: crate::ApiServer
+pub async fn serve<S>(server: S, listener: TcpListener, tls: TlsAcceptor, stop: impl Future<Output = ()>)
+where
+    S: Service<Request<Incoming>, Response = Response<Body>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+{
     let mut connections = tokio::task::JoinSet::new();
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -88,7 +93,12 @@ pub async fn serve(
     }
 }
 
-async fn connection(server: ApiServer, stream: TcpStream, tls: TlsAcceptor) {
+async fn connection<S>(server: S, stream: TcpStream, tls: TlsAcceptor)
+where
+    S: Service<Request<Incoming>, Response = Response<Body>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+{
     let _ = stream.set_nodelay(true);
     let stream = match tls.accept(stream).await {
         Ok(stream) => stream,
@@ -98,7 +108,7 @@ async fn connection(server: ApiServer, stream: TcpStream, tls: TlsAcceptor) {
         }
     };
     let user = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).and_then(user_of);
-    let service = server.map_request(move |mut request: http::Request<hyper::body::Incoming>| {
+    let service = server.map_request(move |mut request: Request<Incoming>| {
         if let Some(user) = &user {
             request.extensions_mut().insert(user.clone());
         }

@@ -50,6 +50,27 @@ impl Discovery {
         self.failures.iter().any(|failure| failure.group_version == group_version)
     }
 
+    /// The resource that is meant by `pod`, `pods`, `po`, `Pod` or `pods.v1`, if it can be read.
+    pub fn named(&self, given: &str) -> Option<&ResourceType> {
+        let given = given.to_lowercase();
+        let (wanted, group) = match given.split_once('.') {
+            Some((name, group)) => (name, Some(group)),
+            None => (given.as_str(), None),
+        };
+        let is_of = |resource: &ResourceType, group: &str| {
+            resource.group == group || group == format!("{}.{}", resource.version, resource.group)
+        };
+        let found = self.resources.iter().find(|resource| {
+            let of_group = group.is_none_or(|group| is_of(&resource.resource, group));
+            let is_kind = resource.resource.kind.to_lowercase() == wanted;
+            let is_short = resource.short_names.iter().any(|short| short == wanted);
+            resource.has_verb("get")
+                && of_group
+                && (is_kind || is_short || resource.resource.plural == wanted)
+        });
+        found.map(|found| &found.resource)
+    }
+
     /// The resources with all of `verbs`, in the preferred version; and, of the group versions that could not be discovered
     /// this time, those that are `followed` already.
     pub fn followable(

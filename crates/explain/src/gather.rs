@@ -146,14 +146,18 @@ pub async fn remember(client: &Client, world: &mut World, asked: &Ref) {
 
 type Remembered = (Vec<crate::world::Decision>, Vec<crate::world::Wait>, u64);
 
-async fn pages(client: &Client, asked: &Ref) -> Result<Remembered, String> {
+fn query(asked: &Ref) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     // Everything in the namespace: dependents count, too.
     match asked.namespace.as_str() {
         "" => query.append_pair("kind", &asked.kind).append_pair("name", &asked.name),
         namespace => query.append_pair("namespace", namespace),
     };
-    let query = query.append_pair("limit", &DECISIONS.to_string()).finish();
+    query.append_pair("limit", &DECISIONS.to_string()).finish()
+}
+
+async fn pages(client: &Client, asked: &Ref) -> Result<Remembered, String> {
+    let query = query(asked);
     let read = async |page: &str| -> Result<Value, String> {
         let reply = client.get_raw(&format!("/debug/{page}?{query}")).await;
         let reply = reply.map_err(|error| match error.code() {

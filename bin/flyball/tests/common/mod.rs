@@ -45,7 +45,7 @@ impl Up {
         Ok(self.server.rsplit(':').next().context("no port")?.to_owned())
     }
 
-    fn kubeconfig(&self) -> PathBuf {
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join("kubeconfig")
     }
 

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 
 use crate::server::Inner;
+use crate::standstill::Standstill;
 use tls::Tls;
 
 /// No answer is longer; upstream's limit of a request.
@@ -86,6 +87,7 @@ impl Client {
         timeout: Option<Duration>,
     ) -> Result<Value, String> {
         let url = self.url(timeout);
+        let _standstill = server.options.virtual_time.then(|| Standstill::begin(timeout));
         let exchange = self.exchange(server, &url, body);
         let outcome = match timeout {
             Some(timeout) => match tokio::time::timeout(timeout, exchange).await {

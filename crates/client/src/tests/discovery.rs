@@ -88,3 +88,42 @@ async fn a_root_that_cannot_be_read_is_an_error() {
         client(|path, _| if path == "/api" { ok(r#"{"kind":"APIVersions"}"#) } else { ok("<html>") });
     assert!(matches!(client.discover().await, Err(Error::Decode { .. })));
 }
+
+#[test]
+fn resources_are_named_as_for_kubectl() {
+    let found = |plural: &'static str, group: &'static str, kind: &'static str, short: &[&'static str]| {
+        DiscoveredResource {
+            resource: ResourceType::new(group, "v1", plural, kind, true),
+            verbs: vec!["get".into()],
+            subresources: vec![],
+            preferred: true,
+            short_names: short.iter().map(|short| (*short).into()).collect(),
+            categories: vec![],
+        }
+    };
+    let nameless = DiscoveredResource { verbs: vec!["create".into()], ..found("reviews", "", "Review", &[]) };
+    let resources = vec![
+        found("pods", "", "Pod", &["po"]),
+        found("events", "", "Event", &["ev"]),
+        found("events", "events.k8s.io", "Event", &["ev"]),
+        nameless,
+    ];
+    let served = Discovery { resources, failures: vec![] };
+    #[rustfmt::skip]
+    let table = [
+        ("pod",                     Some("v1 pods")),
+        ("pods",                    Some("v1 pods")),
+        ("Pod",                     Some("v1 pods")),
+        ("po",                      Some("v1 pods")),
+        ("ev",                      Some("v1 events")),
+        ("events.events.k8s.io",    Some("events.k8s.io/v1 events")),
+        ("events.v1.events.k8s.io", Some("events.k8s.io/v1 events")),
+        ("pods.apps",               None),
+        ("reviews",                 None),
+        ("",                        None),
+    ];
+    for (given, want) in table {
+        let named = served.named(given).map(|found| format!("{} {}", found.api_version(), found.plural));
+        assert_eq!(named.as_deref(), want, "{given:?}");
+    }
+}

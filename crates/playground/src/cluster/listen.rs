@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 
 use super::StartError;
 
@@ -18,8 +19,21 @@ pub enum Port {
     Exactly(u16),
 }
 
-/// Listens on an address of this machine.
-pub(super) async fn bind(on: IpAddr, port: Port) -> Result<(TcpListener, SocketAddr), StartError> {
+/// Listens on an address of this machine, on a certain runtime if one is given.
+pub(super) async fn on(
+    runtime: Option<&Handle>,
+    address: IpAddr,
+    port: Port,
+) -> Result<(TcpListener, SocketAddr), StartError> {
+    let Some(runtime) = runtime else { return bind(address, port).await };
+    let bound = runtime.spawn(bind(address, port)).await;
+    bound.unwrap_or_else(|ended| {
+        let source = std::io::Error::other(ended);
+        Err(StartError::Listen { address: SocketAddr::from((address, 0)), source })
+    })
+}
+
+async fn bind(on: IpAddr, port: Port) -> Result<(TcpListener, SocketAddr), StartError> {
     match port {
         Port::Exactly(port) => open(on, port).await,
         Port::Usual => match open(on, USUAL).await {

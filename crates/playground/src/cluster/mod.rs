@@ -1,5 +1,6 @@
 //! The whole cluster in this process: API server, controllers, scheduler, nodes, and clients for it.
 
+mod door;
 mod identity;
 mod kubelet;
 mod listen;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_apiserver::registry::User;
 use flyball_apiserver::store::OpenError;
 use flyball_apiserver::{ApiServer, pki};
 use flyball_cache::{InformerOptions, Informers};
@@ -19,8 +21,10 @@ use flyball_client::{Client, ClientOptions, Transport};
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::events::Recorder;
 use flyball_runtime::{Clock, Signal, SignalSender};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+pub use door::{Door, Gone};
 pub use identity::Credentials;
 pub use listen::Port;
 
@@ -31,6 +35,9 @@ use crate::{disks, nodes, scheduler};
 const AUDITED: usize = 1000;
 /// Time for all parts to stop.
 const PATIENCE: Duration = Duration::from_secs(5);
+const ADMIN: &str = "flyball-admin";
+/// The user that the simulated nodes are.
+pub const KUBELETS: &str = "flyball:kubelets";
 
 /// Options of a cluster.
 #[derive(Debug, Clone)]
@@ -57,6 +64,9 @@ pub struct Options {
     pub server: flyball_apiserver::Options,
     /// The clock of all components. A virtual one must be of the runtime that the cluster is started on.
     pub clock: Clock,
+    /// The runtime that serves connections, if it is not the one that the cluster is started on: where the time of the cluster
+    /// is virtual, connections still need the real one.
+    pub outside: Option<Handle>,
 }
 
 /// What runs beside the API server.
@@ -84,6 +94,7 @@ impl Default for Options {
             nodes: nodes::Options::default(),
             server: flyball_apiserver::Options::default(),
             clock: Clock::system(),
+            outside: None,
         }
     }
 }
@@ -140,6 +151,7 @@ pub enum StartError {
 
 pub struct Cluster {
     server: ApiServer,
+    door: Door,
     identity: identity::Identity,
     address: Option<SocketAddr>,
     decisions: DecisionLog,
@@ -166,7 +178,7 @@ impl Cluster {
         let identity =
             identity::Identity::prepare(options.data_dir.as_deref(), options.credentials.as_ref())?;
         let listening = match options.port {
-            Some(port) => Some(listen::bind(options.bind, port).await?),
+            Some(port) => Some(listen::on(options.outside.as_ref(), options.bind, port).await?),
             None => None,
         };
         let address = listening.as_ref().map(|(_, address)| listen::reachable(*address));
@@ -175,6 +187,7 @@ impl Cluster {
         let clock = options.clock;
         let server = ApiServer::new(flyball_apiserver::Options {
             clock: Arc::new(move || clock.now()),
+            virtual_time: !matches!(clock, Clock::System),
             seed: identity::seed(),
             data_dir: options.data_dir.as_ref().map(|dir| dir.join("objects")),
             service_account_key: Some(identity.service_account_key.clone()),
@@ -187,15 +200,20 @@ impl Cluster {
         })
         .map_err(|error| not_started(error, options.data_dir.as_deref()))?;
 
+        let door = Door::new(server.clone(), Handle::current());
         let (stop_serving, serving_stops) = Signal::new();
         let serving = match listening {
             Some((listener, _)) => {
                 let serving = identity.serving(options.bind, &options.names)?;
                 let tls = flyball_apiserver::tls(&serving, Some(&identity.client_ca()));
                 let tls = tls.map_err(StartError::Tls)?;
-                let server = server.clone();
                 let stops = serving_stops.wait();
-                Some(tokio::spawn(flyball_apiserver::serve(server, listener, tls, stops)))
+                Some(match &options.outside {
+                    None => tokio::spawn(flyball_apiserver::serve(server.clone(), listener, tls, stops)),
+                    Some(outside) => {
+                        outside.spawn(flyball_apiserver::serve(door.clone(), listener, tls, stops))
+                    }
+                })
             }
             None => None,
         };
@@ -209,12 +227,29 @@ impl Cluster {
                 (started.controllers, started.tasks)
             }
         };
-        Ok(Self { server, identity, address, decisions, controllers, stop, tasks, stop_serving, serving })
+        Ok(Self {
+            server,
+            door,
+            identity,
+            address,
+            decisions,
+            controllers,
+            stop,
+            tasks,
+            stop_serving,
+            serving,
+        })
     }
 
     /// The API server, for requests without a socket.
     pub fn server(&self) -> &ApiServer {
         &self.server
+    }
+
+    /// The way in for requests from other threads, as the cluster's administrator.
+    pub fn door(&self) -> Door {
+        let groups = vec!["system:masters".to_owned()];
+        self.door.for_user(User { name: ADMIN.to_owned(), groups, ..User::default() })
     }
 
     /// The address that it serves on, if it serves at all.
@@ -233,13 +268,13 @@ impl Cluster {
 
     /// A client without a socket, as the cluster's administrator.
     pub fn admin(&self) -> Client {
-        client(&self.server, "flyball", "flyball-admin", &["system:masters"])
+        client(&self.server, "flyball", ADMIN, &["system:masters"])
     }
 
     /// A kubeconfig for other processes, if the cluster serves.
     pub fn kubeconfig(&self) -> Result<Option<String>, StartError> {
         let Some(address) = self.address else { return Ok(None) };
-        let admin = self.identity.ca.client("flyball-admin", "system:masters");
+        let admin = self.identity.ca.client(ADMIN, "system:masters");
         let admin: pki::Pair = admin.map_err(|error| StartError::Pki(error.into()))?;
         Ok(Some(identity::kubeconfig(address, &self.identity.ca.pair.cert, &admin)))
     }
@@ -276,7 +311,7 @@ async fn run(
 ) -> Result<Running, StartError> {
     let (controllers, manager) = manager::start(server, identity, options, decisions.clone(), stops.clone())?;
     let writer = |name, user| writer(server, name, user, decisions, options.clock);
-    let kubelets = writer("kubelet", "flyball:kubelets");
+    let kubelets = writer("kubelet", KUBELETS);
     nodes::register(&kubelets, options.nodes.count).await.map_err(StartError::Nodes)?;
     let driver = writer("disks", "flyball:disks");
     disks::register(&driver).await.map_err(StartError::Disks)?;
