@@ -444,7 +444,7 @@ impl Reflector {
         }
         let page = page?;
         self.state.era.contact.found();
-        let there = page.items.first().filter(|_| newest.is_some()).and_then(|object| header(object));
+        let there = page.items.first().filter(|_| newest.is_some()).and_then(header);
         let present = Present { version: page.version, newest: there };
         let evidence = match !page.version.is_unknown() && page.version < written {
             true => Evidence::Restored,

@@ -55,15 +55,6 @@ impl RawObject {
         self.message.is_none()
     }
 
-    /// The size of its encoding.
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
     /// Decodes it. Protobuf with a field that the schema does not have is an error if the type keeps JSON at that place.
     pub fn decode<T: Object>(&self) -> serde_json::Result<T> {
         match self.message {

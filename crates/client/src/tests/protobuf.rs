@@ -180,10 +180,11 @@ async fn a_watch_is_cut_into_its_messages() {
 
 #[tokio::test(start_paused = true)]
 async fn broken_frames_end_the_watch_with_what_is_wrong() {
+    type Row = (&'static str, Vec<u8>, fn(&Error) -> bool);
     let good = event("ADDED", envelope("v1", "Pod", pod("a", "7", &[])));
     let cut_at = |at: usize| good[..at].to_vec();
     #[rustfmt::skip]
-    let table: [(&str, Vec<u8>, fn(&Error) -> bool); 9] = [
+    let table: [Row; 9] = [
         ("cut in the length",      cut_at(2),                                           |e| matches!(e, Error::Unreachable { .. })),
         ("cut before the message", cut_at(4),                                           |e| matches!(e, Error::Unreachable { .. })),
         ("cut in the message",     cut_at(good.len() - 1),                              |e| matches!(e, Error::Unreachable { .. })),
