@@ -93,7 +93,7 @@ impl Encodings {
         Ok(())
     }
 
-    /// `None` if the resource is not served any more: its definition or its server is gone.
+    /// `None` if the resource is not served now: its definition or its server is gone, or has just come.
     async fn get(&self, path: &str, accept: &str) -> anyhow::Result<Option<Bytes>> {
         let request = http::Request::get(path)
             .header(http::header::ACCEPT, accept)
@@ -102,7 +102,7 @@ impl Encodings {
         let response = self.transport.send(request).await?;
         let code = response.status();
         let body = response.into_body().collect().await.map_err(|error| anyhow!(error))?.to_bytes();
-        if matches!(code.as_u16(), 404 | 503) {
+        if matches!(code.as_u16(), 404 | 429 | 503) {
             return Ok(None);
         }
         ensure!(code.is_success(), "{code}: {}", String::from_utf8_lossy(&body));
