@@ -17,6 +17,8 @@ use tokio::time::{Instant, sleep};
 
 /// No timer is shorter.
 const TICK: Duration = Duration::from_millis(1);
+/// How far time moves at once while a request is open.
+const STEP: Duration = Duration::from_millis(100);
 /// A cluster in which nothing is written for so long has settled. Longer than what a controller or a simulated node waits for in
 /// the midst of its work: pods start after half a second and run to completion in two, Jobs are synced a second after a pod.
 const QUIET: Duration = Duration::from_secs(3);
@@ -165,6 +167,7 @@ fn full_hour() -> Timestamp {
 
 struct Driver {
     server: ApiServer,
+    door: Door,
     clock: Clock,
     decisions: DecisionLog,
     /// How much of the audit log has been read.
@@ -175,7 +178,7 @@ struct Driver {
 impl Driver {
     fn new(cluster: &cluster::Cluster, clock: Clock) -> Self {
         let (server, decisions) = (cluster.server().clone(), cluster.decisions().clone());
-        Self { server, clock, decisions, read: 0, last_write: clock.now() }
+        Self { server, door: cluster.door(), clock, decisions, read: 0, last_write: clock.now() }
     }
 
     async fn advance(&mut self, by: Duration) {
@@ -192,13 +195,14 @@ impl Driver {
             self.note_writes();
             let last = self.last_write.checked_add(QUIET).unwrap_or(Timestamp::MAX);
             let left = self.clock.until(last);
-            if left.is_zero() {
+            if left.is_zero() && self.door.writes().borrow().open == 0 {
                 return Ok(());
             }
             if Instant::now() >= limit {
                 return Err(Unsettled { within: LIMIT, writes: self.last_writes() });
             }
-            sleep(left).await;
+            // A request that is still open waits for a webhook, or for the timeout of its call.
+            sleep(if left.is_zero() { STEP } else { left }).await;
         }
     }
 

@@ -77,6 +77,7 @@ async fn a_webhook_that_never_answers_times_out() -> anyhow::Result<()> {
     let (_serving, configuration) = serve().await?;
     let cluster = Cluster::start().await?;
     cluster.apply(&configuration("hang")).await?;
+    cluster.settled().await?;
     let refused = cluster.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}").await;
     let text = format!("{:?}", refused.err().context("it was created")?);
     ensure!(text.contains("context deadline exceeded"), "{text}");

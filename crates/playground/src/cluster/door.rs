@@ -32,13 +32,41 @@ pub struct Door {
     runtime: Handle,
     user: Option<User>,
     /// Changes when a request that may write begins, and when it has ended.
-    writes: Arc<watch::Sender<u64>>,
+    writes: Arc<watch::Sender<Writes>>,
+}
+
+/// Requests that may write.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Writes {
+    /// How many have begun.
+    pub begun: u64,
+    /// How many of them have not ended.
+    pub open: u64,
+}
+
+/// One of them, from its begin to its end.
+struct Writing(Arc<watch::Sender<Writes>>);
+
+impl Writing {
+    fn begin(writes: &Arc<watch::Sender<Writes>>) -> Self {
+        writes.send_modify(|writes| {
+            writes.begun += 1;
+            writes.open += 1;
+        });
+        Self(Arc::clone(writes))
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.send_modify(|writes| writes.open -= 1);
+    }
 }
 
 impl Door {
     /// For requests that say themselves who sends them: by a token, or by a `User` among their extensions.
     pub(super) fn new(server: ApiServer, runtime: Handle) -> Self {
-        Self { server, runtime, user: None, writes: Arc::new(watch::Sender::new(0)) }
+        Self { server, runtime, user: None, writes: Arc::default() }
     }
 
     /// The same for requests of one user. Requests that have a token are those of its user.
@@ -48,7 +76,7 @@ impl Door {
     }
 
     /// Changes whenever a request that may write begins or has ended.
-    pub fn writes(&self) -> watch::Receiver<u64> {
+    pub fn writes(&self) -> watch::Receiver<Writes> {
         self.writes.subscribe()
     }
 }
@@ -79,21 +107,14 @@ where
             request.extensions_mut().insert(user.clone());
         }
         let may_write = !matches!(*request.method(), Method::GET | Method::HEAD);
-        let writes = may_write.then(|| Arc::clone(&self.writes));
+        let writing = may_write.then(|| Writing::begin(&self.writes));
         let mut server = self.server.clone();
         let answer = self.runtime.spawn(async move {
-            note(writes.as_ref());
             let Ok(response): Result<_, Infallible> = server.call(request).await;
-            note(writes.as_ref());
+            drop(writing);
             response.map(carried)
         });
         Box::pin(async move { answer.await.map_err(|_| Gone) })
-    }
-}
-
-fn note(writes: Option<&Arc<watch::Sender<u64>>>) {
-    if let Some(writes) = writes {
-        writes.send_modify(|count| *count += 1);
     }
 }
 

@@ -24,7 +24,7 @@ use flyball_runtime::{Clock, Signal, SignalSender};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-pub use door::{Door, Gone};
+pub use door::{Door, Gone, Writes};
 pub use identity::Credentials;
 pub use listen::Port;
 
