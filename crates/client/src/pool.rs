@@ -315,8 +315,10 @@ impl Inner {
 impl Open {
     /// Takes an idle connection that can be used.
     fn idle(&mut self, tls_generation: u64) -> Option<Http1> {
-        self.idle.retain(|c| !c.sender.is_closed() && c.tls_generation == tls_generation);
-        let ready = self.idle.iter().position(|c| c.sender.is_ready())?;
+        // A request that waited for a slot may have older credentials than a connection here.
+        self.idle.retain(|c| !c.sender.is_closed() && c.tls_generation >= tls_generation);
+        let is_ready = |c: &Http1| c.sender.is_ready() && c.tls_generation == tls_generation;
+        let ready = self.idle.iter().position(is_ready)?;
         Some(self.idle.swap_remove(ready))
     }
 }

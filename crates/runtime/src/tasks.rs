@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use crate::barrier::is_stuck;
 use crate::context::Context;
 use crate::error::{Chain, Retry, SyncError};
 use crate::health::{Complaint, Health};
@@ -277,12 +278,13 @@ impl Tasks {
 }
 
 /// Waits until the caches that the preparation of a controller has found show everything up to `since`. Which ones there are
-/// is decided by what the server serves, broken definitions included: one that was never listed is not waited for, and one
-/// that fails only for a while.
+/// is decided by what the server serves, broken definitions included: one that was never listed, or that has failed for long
+/// while this process stood by, is not waited for, and one that fails now only for a while.
 async fn prepared_since(cx: &Context, own: &[Arc<dyn AnyInformer>], since: Instant) {
     let is_own = |cache: &Arc<dyn AnyInformer>| own.iter().any(|own| Arc::ptr_eq(own, cache));
-    let found: Vec<_> =
-        cx.barrier.needed().into_iter().filter(|cache| cache.has_synced() && !is_own(cache)).collect();
+    let is_awaited =
+        |cache: &Arc<dyn AnyInformer>| cache.has_synced() && !is_stuck(&**cache) && !is_own(cache);
+    let found: Vec<_> = cx.barrier.needed().into_iter().filter(is_awaited).collect();
     let late = Mutex::new(vec![]);
     futures::future::join_all(found.iter().map(|cache| async {
         if tokio::time::timeout(PREPARED_PATIENCE, cache.current_since(since)).await.is_err() {

@@ -353,7 +353,7 @@ impl Barrier {
 }
 
 /// Whether a cache has failed for so long that nothing should wait for it. While no cache can reach the server, none is stuck.
-fn is_stuck(informer: &dyn AnyInformer) -> bool {
+pub(crate) fn is_stuck(informer: &dyn AnyInformer) -> bool {
     let health = informer.health();
     health.stopped || health.failing.is_some_and(|failing| failing.since > PATIENCE) && !is_in_doubt(informer)
 }

@@ -44,14 +44,18 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             }
         }
     });
-    tasks.resync(cx.config.namespace_controller.namespace_sync_period, {
-        let (queue, namespaces) = (queue.clone(), namespaces.clone());
-        move || {
-            for namespace in namespaces.store().list().iter().filter(|namespace| namespace.is_deleting()) {
-                queue.add(namespace.key(), Priority::Sweep);
+    let period = cx.config.namespace_controller.namespace_sync_period;
+    if !period.is_zero() {
+        tasks.resync(period, {
+            let (queue, namespaces) = (queue.clone(), namespaces.clone());
+            move || {
+                for namespace in namespaces.store().list().iter().filter(|namespace| namespace.is_deleting())
+                {
+                    queue.add(namespace.key(), Priority::Sweep);
+                }
             }
-        }
-    });
+        });
+    }
     let workers = cx.config.namespace_controller.concurrent_namespace_syncs;
     let controller = sync::Controller { cx, namespaces };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));

@@ -64,14 +64,16 @@ impl Periodic for Controller {
         invariants::check(view, plan)
     }
 
-    /// Counts each pod once: as an attempt, and as a failure unless it was gone already.
+    /// Counts each pod once: as an attempt, and as a failure unless it was gone already. Writes that a doubt left out were no
+    /// attempts: the round is repeated.
     fn finish(&self, (): &mut (), outcome: &Outcome<Tag>) -> Option<Duration> {
         let count = |family, Tag { namespace, reason, .. }: &Tag| {
             self.cx.metrics.counter(family, &[namespace, reason.label()]).inc();
         };
         let deletions = outcome.done.iter().map(|done| &done.tag).filter(|tag| tag.step == Step::Delete);
         let unmarked = outcome.ignored().map(|(tag, _)| tag).filter(|tag| tag.step == Step::Mark);
-        let failed = || outcome.failures.iter().filter_map(|failure| failure.tag.as_ref());
+        let attempted = || outcome.failures.iter().filter(|failure| failure.error.is_some());
+        let failed = || attempted().filter_map(|failure| failure.tag.as_ref());
         deletions.chain(unmarked).chain(failed()).for_each(|tag| count(&DELETED, tag));
         failed().for_each(|tag| count(&FAILED, tag));
         None

@@ -43,7 +43,7 @@ pub type Tag = Option<Instant>;
 /// has succeeded, it is done.
 ///
 /// Upstream: a pod that is being deleted and not gone is evicted once more, with an event and a deletion, whenever the taints of its
-/// node or its tolerations change.
+/// node or its tolerations change and it does not tolerate them. If it tolerates them for a while, nothing is scheduled.
 pub fn plan(view: &View<'_>) -> (Option<Eviction>, Plan<Tag>) {
     let Some(pod) = view.pod else { return (None, Plan::of(view.cancellation(view.scheduled))) };
     let is_same = |eviction: &&Eviction| eviction.uid == pod.metadata.uid;
@@ -58,6 +58,7 @@ pub fn plan(view: &View<'_>) -> (Option<Eviction>, Plan<Tag>) {
             events.extend(view.cancellation(scheduled));
             (None, Plan::of(events))
         }
+        Due::At(_) if done.is_some() => (done.cloned(), Plan::of(events)),
         Due::At(due) => {
             let eviction = Eviction { uid: pod.metadata.uid.clone(), due, stage: Stage::Scheduled };
             let left = due.duration_since(view.now);

@@ -74,12 +74,18 @@ impl Monitors {
         let Some(discovery) = discovery::read(&self.discovery).await else { return false };
         let followed: Vec<ResourceType> = self.running.lock().keys().cloned().collect();
         let wanted = quotable(&discovery, followed.iter().cloned());
-        for resource in followed.iter().filter(|resource| !wanted.contains(resource)) {
-            let is_moved = wanted.iter().any(|other| id(other) == id(resource));
-            self.stop(resource, is_moved);
+        let unwanted = followed.iter().filter(|resource| !wanted.contains(resource));
+        let (moved, gone): (Vec<_>, Vec<_>) =
+            unwanted.partition(|resource| wanted.iter().any(|other| id(other) == id(resource)));
+        for resource in gone {
+            self.stop(resource, false);
         }
         for resource in &wanted {
             self.start(resource);
+        }
+        // Only now: until the new version is there, the board counts on the informer of the old one, and so keeps it.
+        for resource in moved {
+            self.stop(resource, true);
         }
         self.filled().await;
         self.announce();

@@ -170,6 +170,7 @@ fn a_pod_is_evicted_with_events_a_condition_and_a_deletion() {
         ("deleted already",                       Some(deleting.clone()), Some("a"), scheduled("uid-1", 0, true), String::new(),             "done"),
         ("nothing has changed since its deletion", Some(deleting.clone()), Some("a b:NoSchedule"), done("a"),  String::new(),                   "done"),
         ("not gone when taints change",           Some(deleting.clone()), Some("b"), done("a"),                format!("{mark}\n{delete}"),     "announced"),
+        ("not gone when taints are tolerated for a while", Some(tolerant.clone()), Some("a"), done("b"),      String::new(),                   "done"),
         ("not gone when a manager is started",    Some(deleting.clone()), Some("a"), None,                     format!("{mark}\n{delete}"),     "announced"),
         ("not gone when the taint is removed",    Some(deleting),   Some(""),   done("a"),                     String::new(),                   "-"),
         ("the deletion has failed",               Some(json!({})),  Some("a"),  scheduled("uid-1", 0, true),   refused.clone(),                 "announced"),
