@@ -85,7 +85,14 @@ fn write_field(out: &mut String, field: &'static Field, own: &[(u8, Wire<'_>)], 
         return Err(error("a field occurs twice"));
     }
     match (field.count, last) {
-        (Count::Optional, None) => Ok(()),
+        (Count::Optional, None) => {
+            // A pointer without `omitempty`, such as the API group of what a claim is cloned from.
+            if !field.omit_empty && !field.omit_zero {
+                write_name(out, field);
+                out.push_str("null");
+            }
+            Ok(())
+        }
         (Count::Optional, Some(wire)) => {
             write_name(out, field);
             write_one(out, field, wire, depth)

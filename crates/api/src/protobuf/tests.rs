@@ -187,3 +187,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_pointer_that_json_never_omits_is_null() {
+    let source = [field(2, "PersistentVolumeClaim"), field(3, "a")].concat();
+    let claim = field(2, field(7, source));
+    let json = to_json(message("v1", "PersistentVolumeClaim"), &claim).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let want = json!({"apiGroup": null, "kind": "PersistentVolumeClaim", "name": "a"});
+    assert_eq!(json["spec"]["dataSource"], want);
+}
