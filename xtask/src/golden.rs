@@ -48,7 +48,7 @@ pub(crate) struct Options {
     /// Clusters side by side
     #[arg(short, long, default_value_t = 1, value_name = "N")]
     jobs: usize,
-    /// Repeat a scenario that fails up to N times
+    /// Repeat a scenario that fails up to N times, after all others
     #[arg(long, default_value_t = 0, value_name = "N")]
     retry: usize,
     /// Multiplies waiting times, for slow machines and debug builds

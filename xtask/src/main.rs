@@ -3,14 +3,18 @@
 mod assets;
 mod bench;
 mod conformance;
+mod dist;
 mod gates;
 mod go;
 mod golden;
 mod hashes;
 #[cfg(test)]
 mod never;
+mod oci;
 mod sim;
 mod soak;
+#[cfg(test)]
+mod tree;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,6 +46,8 @@ enum Task {
     Soak(soak::Options),
     /// Run upstream's end-to-end tests on real nodes, with upstream's controller manager and with ours (root, Linux)
     Conformance(conformance::Options),
+    /// Build what is shipped: static programs, checksums, lists of their parts (SBOM) and container images
+    Dist(dist::Options),
     /// Compare what ours would do with what upstream's does, on real nodes under test load (root, Linux)
     Shadow(conformance::shadow::Options),
 }
@@ -63,6 +69,7 @@ fn main() -> ExitCode {
         Task::Bench(options) => bench::run(&options),
         Task::Soak(options) => soak::run(&options),
         Task::Conformance(options) => conformance::run(&options),
+        Task::Dist(options) => dist::run(&options),
         Task::Shadow(options) => conformance::shadow::run(&options),
     };
     match result {

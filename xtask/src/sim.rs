@@ -42,6 +42,12 @@ pub(crate) struct Options {
     /// Run only every n-th run, starting with the i-th
     #[arg(long, value_name = "I/N", value_parser = shard)]
     shard: Option<(usize, usize)>,
+    /// Every run a second time, which must make the same requests at the same times
+    #[arg(long)]
+    twice: bool,
+    /// Print all requests of runs that fail
+    #[arg(long)]
+    requests: bool,
     /// Number of runs in parallel
     #[arg(short, long, default_value_t = 2, value_name = "N")]
     jobs: usize,
@@ -86,7 +92,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
             scope.spawn(|| {
                 while let Some((n, fault_plan)) = next(&queue, end) {
                     let started = Instant::now();
-                    let (why, report) = attempt(&subjects[n], &fault_plan);
+                    let (why, report) = attempt(&subjects[n], &fault_plan, options.twice);
                     let took = started.elapsed();
                     let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
                     totals.add(&subjects[n].trial, took, &fault_plan, &report, why.is_some());
@@ -98,6 +104,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
                             "FAIL {name} {fault_plan:?} ({})\n{why}\n  repeat with: {repeat}",
                             kinds.join(", ")
                         );
+                        report
+                            .history
+                            .lines()
+                            .filter(|_| options.requests)
+                            .for_each(|line| println!("  {line}"));
                     }
                 }
             });
@@ -197,13 +208,16 @@ fn slice(options: &Options, subjects: &[Subject]) -> Vec<Planned> {
     numbered.map(chosen).collect()
 }
 
-fn attempt(subject: &Subject, fault_plan: &FaultPlan) -> (Option<String>, TrialReport) {
+fn attempt(subject: &Subject, fault_plan: &FaultPlan, twice: bool) -> (Option<String>, TrialReport) {
     let report = subject.trial.run(fault_plan);
     let why = baseline(subject, |baseline| match (baseline, &report.outcome) {
         (Err(why), _) => Some(format!("  even without faults, {why}")),
         (_, Err(error)) => Some(format!("  {error:#}")),
         (Ok(baseline), Ok(outcome)) => Trial::compare(baseline, outcome).err(),
     });
+    let differs = || report.history.difference(&subject.trial.run(fault_plan).history);
+    let unequal = twice.then(differs).flatten().map(|what| format!("  a second run differs: {what}"));
+    let why = why.or(unequal);
     (why, report)
 }
 

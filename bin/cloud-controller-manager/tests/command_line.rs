@@ -51,3 +51,16 @@ fn a_missing_kubeconfig_is_named() {
     let last = stderr.lines().last().unwrap_or_default();
     assert!(last.contains("--kubeconfig") && last.contains("no-such-file"), "{stderr}");
 }
+
+/// A shadow changes nothing, and calls to a cloud change it.
+#[test]
+fn there_is_no_shadow_of_a_cloud() {
+    let output = Command::new(env!("CARGO_BIN_EXE_cloud-controller-manager"))
+        .arg("--cloud-provider=simulated")
+        .env("FLYBALL_SHADOW", "1")
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.starts_with("cloud-controller-manager: FLYBALL_SHADOW is set, but only writes"), "{said}");
+}

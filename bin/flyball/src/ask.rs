@@ -1,4 +1,4 @@
-//! The client for a running cluster, from the kubeconfig that `flyball up` wrote.
+//! The client for a running cluster, from its kubeconfig.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use anyhow::{Context as _, bail};
 use flyball_client::{Client, ClientOptions, ConnectOptions, connect};
 
 use crate::args::Target;
-use crate::place;
+use crate::{named, place};
 
 pub(crate) async fn client(target: &Target) -> anyhow::Result<Client> {
-    let path = place::kubeconfig(target.kubeconfig.as_deref())?;
+    let path = match &target.kubeconfig {
+        Some(path) => place::kubeconfig(path)?,
+        None => named::kubeconfig_of(target.name.as_ref()).await?,
+    };
     if !path.exists() {
-        bail!(
-            "there is no {}: start a cluster with `flyball up`, or name its kubeconfig with --kubeconfig",
-            path.display()
-        );
+        bail!("there is no file {}; name the kubeconfig of the cluster with --kubeconfig", path.display());
     }
     connected(&path, None).await
 }

@@ -53,7 +53,8 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<()> {
         None => Some(tempfile::Builder::new().prefix("flyball-").tempdir().context("make a folder")?),
     };
     let folder = temporary.as_ref().map(|folder| folder.path().join("kubeconfig"));
-    let kubeconfig = place::kubeconfig(args.kubeconfig.as_deref().or(folder.as_deref()))?;
+    let asked = args.kubeconfig.as_deref().or(folder.as_deref());
+    let kubeconfig = place::kubeconfig(asked.context("there is no path for the kubeconfig")?)?;
     let draft = place::Draft::of(&kubeconfig)?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for Ctrl-C")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;

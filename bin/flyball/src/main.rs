@@ -5,11 +5,19 @@
 mod args;
 mod ask;
 mod assets;
+mod clock;
 mod control;
 mod demo;
+mod journal;
 mod lines;
+mod manager_page;
+mod manual;
+mod named;
 mod node;
 mod place;
+mod record;
+mod replay;
+mod snapshot;
 mod up;
 mod why;
 
@@ -35,13 +43,30 @@ fn main() -> ExitCode {
     let outcome = runtime.block_on(async {
         match args.command {
             Command::Up(options) if options.control.is_some() => control::run(options).await,
+            Command::Up(options) if options.detach => named::detach::run(&options),
             Command::Up(options) => up::run(options).await,
+            Command::List(options) => named::list::run(&options).await,
+            Command::Down(options) => named::down::run(&options).await,
+            Command::Ui(options) => match &options.manager_kubeconfig {
+                Some(kubeconfig) => manager_page::run(kubeconfig).await,
+                None => named::page::run(&options).await,
+            },
             Command::Why(options) => why::run(&options.object, None, &options.answer).await,
             Command::WhyNot(options) => {
                 why::run(&options.object, Some(options.question), &options.answer).await
             }
+            Command::Clock(options) => clock::run(&options).await,
             Command::Node(options) => node::run(&options).await,
             Command::Demo(options) => demo::run(&options).await,
+            Command::Journal(options) => journal::run(&options),
+            Command::Record(options) => record::run(&options).await,
+            Command::Replay(options) => replay::run(&options).await,
+            Command::Snapshot(options) => snapshot::run(&options).await,
+            Command::Completions(options) => {
+                manual::completions(&options);
+                Ok(())
+            }
+            Command::Man(options) => manual::pages(&options),
             Command::Assets(options) => assets::make(&options),
             Command::Asset { program } => assets::run(program).await,
         }

@@ -1,11 +1,10 @@
 //! `flyball node`: lists the simulated nodes, switches them off and on.
 
-use anyhow::bail;
 use flyball_api::node::Node;
-use flyball_api::{Key, topology};
-use flyball_client::{Client, ListParams, Patch};
-use flyball_playground::nodes::node::{STOPPED, is_simulated, is_stopped};
-use serde_json::json;
+use flyball_api::topology;
+use flyball_client::{Client, ListParams};
+use flyball_playground::nodes::node::{is_simulated, is_stopped};
+use flyball_playground::nodes::power::{Power, switch};
 
 use crate::args;
 use crate::ask;
@@ -15,23 +14,17 @@ pub(crate) async fn run(args: &args::Node) -> anyhow::Result<()> {
     let client = ask::client(&args.target).await?;
     match &args.action {
         args::NodeAction::List => list(&client).await,
-        args::NodeAction::Stop { name } => {
-            switch(&client, name, Power::Off).await?;
-            say!("{name} is off: it sends no heartbeats. Soon it is NotReady, and its pods are evicted.");
+        args::NodeAction::Stop { node } => {
+            switch(&client, node, Power::Off).await?;
+            say!("{node} is off: it sends no heartbeats. Soon it is NotReady, and its pods are evicted.");
             Ok(())
         }
-        args::NodeAction::Start { name } => {
-            switch(&client, name, Power::On).await?;
-            say!("{name} is on again.");
+        args::NodeAction::Start { node } => {
+            switch(&client, node, Power::On).await?;
+            say!("{node} is on again.");
             Ok(())
         }
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Power {
-    On,
-    Off,
 }
 
 async fn list(client: &Client) -> anyhow::Result<()> {
@@ -44,27 +37,5 @@ async fn list(client: &Client) -> anyhow::Result<()> {
         let zone = node.metadata.labels.get(topology::ZONE).unwrap_or_default();
         say!("{:<20} {power:<6} {ready:<10} {zone}", node.metadata.name);
     }
-    Ok(())
-}
-
-/// Switches a node off or on.
-pub(crate) async fn switch(client: &Client, name: &str, power: Power) -> anyhow::Result<()> {
-    let key = Key::cluster(name);
-    let node = match client.get::<Node>(&key).await {
-        Ok(node) => node,
-        Err(error) if error.is_not_found() => {
-            let nodes = client.list::<Node>(None, &ListParams::default()).await?.items;
-            let mut names: Vec<&str> = nodes.iter().map(|node| node.metadata.name.as_str()).collect();
-            names.sort_unstable();
-            bail!("there is no node {name:?}; there are: {}", names.join(", "));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    if !is_simulated(&node) {
-        bail!("{name} is not simulated, so it cannot be switched off or on here");
-    }
-    let value = if power == Power::Off { json!("true") } else { json!(null) };
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {STOPPED: value}}}));
-    client.patch::<Node>(&key, None, &patch).await?;
     Ok(())
 }

@@ -1,27 +1,35 @@
-//! The path and the file of the kubeconfig.
+//! The files that `flyball` writes.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
-/// The given file, or `~/.flyball/kubeconfig`.
-pub(crate) fn kubeconfig(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
-    if let Some(path) = asked {
-        return std::path::absolute(path).with_context(|| format!("--kubeconfig {}", path.display()));
-    }
-    match std::env::home_dir().filter(|home| !home.as_os_str().is_empty()) {
-        Some(home) => Ok(home.join(".flyball").join("kubeconfig")),
-        None => bail!("there is no home directory for the kubeconfig; name a file with --kubeconfig"),
-    }
+/// A path as `--kubeconfig` gives it.
+pub(crate) fn kubeconfig(asked: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(asked).with_context(|| format!("--kubeconfig {}", asked.display()))
 }
 
-/// Host and port of the server in a kubeconfig that `flyball up` wrote.
-pub(crate) fn server(kubeconfig: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(kubeconfig).ok()?;
-    let server = text.lines().find_map(|line| line.trim().strip_prefix("server: https://"))?;
-    Some(server.trim_end_matches('/').to_owned())
+/// Replaces a file in one step. Others may read a new one only if they may read what it replaces.
+pub(crate) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    let beside = PathBuf::from(beside);
+    let mode = std::fs::metadata(path).map_or(0o600, |there| there.permissions().mode() & 0o777);
+    let write = || {
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        file.set_permissions(Permissions::from_mode(mode))?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&beside, path)
+    };
+    write().with_context(|| {
+        let _ = std::fs::remove_file(&beside);
+        format!("write {}", path.display())
+    })
 }
 
 /// A file that only its owner may read, written in one step. It is opened before there is anything to write, so that an
@@ -34,11 +42,10 @@ pub(crate) struct Draft {
 
 impl Draft {
     pub(crate) fn of(path: &Path) -> anyhow::Result<Self> {
-        use std::os::unix::fs::OpenOptionsExt as _;
         let mut beside = path.as_os_str().to_owned();
         beside.push(format!(".{}", std::process::id()));
         let beside = PathBuf::from(beside);
-        let mut options = std::fs::OpenOptions::new();
+        let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let open = || -> std::io::Result<File> {
             if path.is_dir() {

@@ -1,7 +1,7 @@
 //! `flyball why` and `why-not`: reads what matters for an object, and prints the explanation.
 
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use flyball_api::Timestamp;
@@ -9,11 +9,12 @@ use flyball_explain::{Question, Ref, explain, gather, text};
 
 use crate::args::{Answer, Output};
 use crate::lines::{print, say};
-use crate::{ask, place};
+use crate::named::Selection;
+use crate::{ask, named, place};
 
 pub(crate) async fn run(words: &[String], question: Option<Question>, args: &Answer) -> anyhow::Result<()> {
     let (asked, name) = object(words)?;
-    let path = kubeconfig(args.kubeconfig.as_deref())?;
+    let path = kubeconfig(args).await?;
     let client = ask::connected(&path, args.context.as_deref()).await?;
     let discovery = client.discover().await.context("discover the kinds of the cluster")?;
     let kind = discovery.named(asked).with_context(|| format!("the cluster has no kind {asked:?}"))?;
@@ -51,25 +52,28 @@ fn last_seen(world: &flyball_explain::World, asked: &Ref) -> String {
     }
 }
 
-/// The given file, `$KUBECONFIG`, that of `flyball up`, or that of kubectl.
-fn kubeconfig(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
-    if let Some(path) = asked {
-        return place::kubeconfig(Some(path));
+/// The given file or that of the named cluster, `$KUBECONFIG`, that of `flyball up`, or that of kubectl.
+async fn kubeconfig(args: &Answer) -> anyhow::Result<PathBuf> {
+    if let Some(path) = &args.kubeconfig {
+        return place::kubeconfig(path);
+    }
+    if args.name.is_some() {
+        return named::kubeconfig_of(args.name.as_ref()).await;
     }
     if let Some(list) = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty()) {
         let first = std::env::split_paths(&list).find(|path| path.exists());
         return first.with_context(|| format!("KUBECONFIG names no file that exists: {}", list.display()));
     }
-    let own = place::kubeconfig(None)?;
     let usual =
         std::env::home_dir().map(|home| home.join(".kube").join("config")).filter(|path| path.exists());
-    match (own.exists(), usual) {
-        (true, _) => Ok(own),
-        (false, Some(usual)) => Ok(usual),
-        (false, None) => bail!(
-            "there is no {}: start a cluster with `flyball up`, or name a kubeconfig with --kubeconfig",
-            own.display()
-        ),
+    // With a context, it is kubectl's file that is meant.
+    if let (Some(usual), Some(_)) = (&usual, &args.context) {
+        return Ok(usual.clone());
+    }
+    match (named::select(None).await?, usual) {
+        // Those that run are in that file, too, unless that was not wanted.
+        (Selection::OneOf(_), Some(usual)) => Ok(usual),
+        _ => named::kubeconfig_of(None).await,
     }
 }
 

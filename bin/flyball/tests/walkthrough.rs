@@ -4,7 +4,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use flyball_api::deployment::Deployment;
@@ -179,6 +179,26 @@ async fn a_stock_kubectl_walks_through() -> anyhow::Result<()> {
         run("exec deployment/web -- cat /etc/hosts").err().context("nothing runs, and yet exec did")?;
     let refused = format!("{refused:#}");
     ensure!(refused.contains("cannot be run") && refused.contains("exit code 126"), "{refused}");
+    for websockets in ["true", "false"] {
+        let protocol = ("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websockets);
+        let talk = |line: &str, input: &str| up.kubectl_with_input(&binary, line, input, protocol);
+        let said = talk("exec -i deployment/web -- cat", "one\ntwo")?;
+        ensure!(said == "one\ntwo", "websockets {websockets}: {said:?}");
+        let said = talk("exec -i deployment/web -- sh", "echo a\nfalse || echo b\nexit 0\n")?;
+        ensure!(said == "a\nb\n", "websockets {websockets}: {said:?}");
+    }
+    run("expose deployment web --port=80 --name=web")?;
+    let page = |path: &str| run(&format!("get --raw {path}"));
+    let pod = names(&run(list)?)[0].replacen("pod/", "", 1);
+    let own = page(&format!("/api/v1/namespaces/default/pods/{pod}:8080/proxy/who"))?;
+    ensure!(own.contains(&format!("pod {pod} in")) && own.contains("port 8080, path /who"), "{own}");
+    let any = eventually(|| page("/api/v1/namespaces/default/services/web:80/proxy/"))?;
+    ensure!(any.contains("pod web-") && any.contains("port 80, path /\n"), "{any}");
+    ensure!(page("/api/v1/nodes/node-1/proxy/healthz")? == "ok");
+    let endpoints =
+        run("get endpointslices kubernetes -o jsonpath={.endpoints[0].addresses[0]}:{.ports[0].port}")?;
+    ensure!(endpoints == format!("127.0.0.1:{}", up.port()?), "{endpoints}");
+    run("delete service web")?;
     let nodes = run("get nodes")?;
     ensure!(nodes.matches(" Ready ").count() == 3, "{nodes}");
 
@@ -228,7 +248,7 @@ fn what_cannot_work_is_said() -> anyhow::Result<()> {
         (vec!["up", "--port", &port],                     1, format!("port {port} is taken; choose another one with --port, or any free one with --port 0")),
         (vec!["up", "--port", "0", "--data-dir", &used],  1, format!("the data directory {used} is in use by another process ({pid}): stop that one first, or choose another directory with --data-dir")),
         (vec!["up", "--port", "0", "--data-dir", &damaged], 1, format!("{damaged}/objects/objects.redb is damaged")),
-        (vec!["up", "--port", "0", "--data-dir", &inside], 1, format!("cannot use {inside}/pki: Not a directory")),
+        (vec!["up", "--port", "0", "--data-dir", &inside], 1, format!("cannot use {inside}: Not a directory")),
         (vec!["up", "--port", "0", "--kubeconfig", &config], 1, format!("cannot write the kubeconfig {config}; name another file with --kubeconfig: Not a directory")),
         (new(&["--controllers", "deploment"]),            1, "there is no controller \"deploment\"; did you mean deployment?".to_owned()),
         (new(&["--nodes", "many"]),                       2, "invalid value 'many' for '--nodes <NODES>'".to_owned()),
@@ -316,4 +336,17 @@ fn the_demo_shows_what_it_says() -> anyhow::Result<()> {
     ensure!(output.status.success(), "{}: {printed}{problems}", output.status);
     ensure!(printed.contains("All 8 steps succeeded."), "{printed}");
     Ok(())
+}
+
+/// What becomes possible soon: controllers are at work.
+fn eventually(attempt: impl Fn() -> anyhow::Result<String>) -> anyhow::Result<String> {
+    let begun = Instant::now();
+    loop {
+        match attempt() {
+            Err(_) if begun.elapsed() < Duration::from_secs(30) => {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            done => return done,
+        }
+    }
 }

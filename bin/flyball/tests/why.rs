@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
@@ -129,5 +130,18 @@ async fn planted_faults_are_named_in_the_first_lines() -> anyhow::Result<()> {
     ensure!(code == Some(1) && said.contains("Deployment default/nothing does not exist"), "{code:?} {said}");
     let (code, said) = up.fails(&["why-not", "happy", "deploy/web"])?;
     ensure!(code == Some(2) && said.contains("is none of scheduled, ready"), "{code:?} {said}");
+    up.stop()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_who_has_read_enough_is_no_error() -> anyhow::Result<()> {
+    let up = Up::start(&[])?;
+    // As `flyball why | head -1`, but nothing at all is read.
+    let mut asked =
+        up.command(&["why", "node", "node-1"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    drop(asked.stdout.take());
+    let ended = asked.wait_with_output()?;
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    ensure!(ended.status.success() && errors.is_empty(), "{}: {errors}", ended.status);
     up.stop()
 }

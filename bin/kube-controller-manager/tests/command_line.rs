@@ -36,6 +36,7 @@ fn mistakes_are_single_lines_on_stderr_and_exit_1() {
     let table: &[(&[&str], &str)] = &[
         (&["--leader-elct"],              "kube-controller-manager: unknown flag --leader-elct; did you mean --leader-elect?; see --help\n"),
         (&["--controllers=nope"],         "kube-controller-manager: --controllers: there is no controller \"nope\"\n"),
+        (&["--root-ca-file=/dev/null"],   "kube-controller-manager: --root-ca-file /dev/null: it holds no certificate in PEM form\n"),
         (&["serve"],                      "kube-controller-manager: kube-controller-manager takes no arguments, only flags; got \"serve\"; see --help\n"),
     ];
     for (arguments, want) in table {

@@ -23,6 +23,31 @@ where
     Ok(list)
 }
 
+/// `#[serde(with = "few")]`: a list that nearly always has one element; null reads as empty.
+pub(crate) mod few {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use smallvec::SmallVec;
+
+    pub(crate) fn deserialize<'de, D, T>(deserializer: D) -> Result<SmallVec<[T; 1]>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: Deserialize<'de>,
+    {
+        let mut list = SmallVec::from_vec(super::list(deserializer)?);
+        // Puts a single element in place.
+        list.shrink_to_fit();
+        Ok(list)
+    }
+
+    pub(crate) fn serialize<S, T>(list: &SmallVec<[T; 1]>, serializer: S) -> Result<S::Ok, S::Error>
+    where
+        S: Serializer,
+        T: Serialize,
+    {
+        list.as_slice().serialize(serializer)
+    }
+}
+
 /// Predicates for `skip_serializing_if`, mirroring Go's `omitempty`.
 pub(crate) mod skip {
     /// Whether it is the default of its type.

@@ -33,7 +33,29 @@ impl Fnv32a {
 
 /// 128-bit FNV-1a, for digests that are used only inside this process.
 pub fn fnv128a(bytes: &[u8]) -> u128 {
-    bytes.iter().fold(OFFSET_128, |hash, &byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME_128))
+    Fnv128a::default().with(bytes).finish()
+}
+
+/// 128-bit FNV-1a, computed incrementally.
+#[derive(Clone, Copy)]
+pub struct Fnv128a(u128);
+
+impl Default for Fnv128a {
+    fn default() -> Self {
+        Self(OFFSET_128)
+    }
+}
+
+impl Fnv128a {
+    /// The hash of what was hashed so far, followed by `bytes`.
+    #[must_use]
+    pub fn with(self, bytes: &[u8]) -> Self {
+        Self(bytes.iter().fold(self.0, |hash, &byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME_128)))
+    }
+
+    pub fn finish(self) -> u128 {
+        self.0
+    }
 }
 
 const OFFSET_32: u32 = 0x811c_9dc5;
@@ -58,6 +80,7 @@ mod tests {
         assert_eq!((fnv32(b""), fnv32(b"a"), fnv32(b"foobar")), (0x811c9dc5, 0x050c5d7e, 0x31f0b262));
         assert_eq!((fnv32a(b""), fnv32a(b"a"), fnv32a(b"foobar")), (0x811c9dc5, 0xe40c292c, 0xbf9cf968));
         assert_eq!(fnv128a(b"a"), 0xd228cb696f1a8caf78912b704e4a8964);
+        assert_eq!(Fnv128a::default().with(b"foo").with(b"").with(b"bar").finish(), fnv128a(b"foobar"));
     }
 
     #[test]

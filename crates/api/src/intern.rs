@@ -1,17 +1,19 @@
-//! Values that repeat across thousands of objects (long strings, label sets, container lists) are kept once.
+//! Values that repeat across thousands of objects (long strings, label sets, container lists, pod templates) are kept once.
 //!
-//! Each time a table has doubled, entries without other users are removed.
+//! Entries without other users are removed now and then: after as many look-ups as make the cost of a pass negligible, so also when
+//! nothing new is added, as after a mass deletion.
 
-use std::collections::HashSet;
+use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 use serde::de::{self, Deserializer, Visitor};
 use smol_str::SmolStr;
 
 const SHARDS: usize = 16;
-/// Shards with fewer entries are not swept.
+/// Shards are not swept more often than once in so many look-ups.
 const SWEEP_FLOOR: usize = 256;
 /// What `SmolStr` stores without a heap allocation.
 const INLINE: usize = 23;
@@ -22,47 +24,99 @@ pub struct Interner<T: ?Sized> {
 }
 
 struct Shard<T: ?Sized> {
-    values: HashSet<Arc<T>, FxBuildHasher>,
-    sweep_at: usize,
+    values: HashTable<Arc<T>>,
+    /// Look-ups until the next sweep.
+    until_sweep: usize,
 }
 
 impl<T: ?Sized + Hash + Eq> Interner<T> {
     pub(crate) const fn new() -> Self {
         Self {
-            shards: [const {
-                Mutex::new(Shard { values: HashSet::with_hasher(FxBuildHasher), sweep_at: SWEEP_FLOOR })
-            }; SHARDS],
+            shards: [const { Mutex::new(Shard { values: HashTable::new(), until_sweep: SWEEP_FLOOR }) };
+                SHARDS],
         }
     }
 
     /// The shared value equal to `value`; created if there is none.
     pub(crate) fn share<V>(&self, value: V) -> Arc<T>
     where
-        V: std::borrow::Borrow<T> + Into<Arc<T>>,
+        V: Borrow<T> + Into<Arc<T>>,
     {
         let hash = FxBuildHasher.hash_one(value.borrow());
-        // The table uses the low bits of the same hash: pick the shard by the high ones.
-        let shard = &self.shards[(hash >> 60) as usize % SHARDS];
+        let mut shard = self.lock(hash);
+        match shard.find(hash, value.borrow()) {
+            Some(known) => known,
+            None => shard.insert(hash, value.into()),
+        }
+    }
+
+    /// The shared value that is found by `key`; made if there is none, while other threads can use the table.
+    pub(crate) fn share_by<K, E>(&self, key: &K, make: impl FnOnce() -> Result<T, E>) -> Result<Arc<T>, E>
+    where
+        T: Borrow<K> + Sized,
+        K: ?Sized + Hash + Eq,
+    {
+        let hash = FxBuildHasher.hash_one(key);
+        if let Some(known) = self.lock(hash).find(hash, key) {
+            return Ok(known);
+        }
+        let made = Arc::new(make()?);
+        let mut shard = self.lock(hash);
+        Ok(match shard.find(hash, key) {
+            Some(known) => known,
+            None => shard.insert(hash, made),
+        })
+    }
+
+    fn lock(&self, hash: u64) -> std::sync::MutexGuard<'_, Shard<T>> {
+        // The table uses the lowest bits of the same hash and the highest seven: pick the shard by others.
+        let shard = &self.shards[(hash >> 20) as usize % SHARDS];
         // A poisoned lock is fine: every change to the set is one call.
-        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = shard.values.get(value.borrow()) {
-            return Arc::clone(known);
-        }
-        if shard.values.len() >= shard.sweep_at {
-            shard.values.retain(|shared| Arc::strong_count(shared) > 1);
-            shard.sweep_at = (shard.values.len() * 2).max(SWEEP_FLOOR);
-            let room = shard.sweep_at;
-            shard.values.shrink_to(room);
-        }
-        let shared: Arc<T> = value.into();
-        shard.values.insert(Arc::clone(&shared));
-        shared
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cfg(test)]
     fn len(&self) -> usize {
         self.shards.iter().map(|s| s.lock().unwrap().values.len()).sum()
     }
+
+    #[cfg(test)]
+    fn capacity(&self) -> usize {
+        self.shards.iter().map(|s| s.lock().unwrap().values.capacity()).sum()
+    }
+}
+
+impl<T: ?Sized + Hash + Eq> Shard<T> {
+    fn find<K>(&mut self, hash: u64, key: &K) -> Option<Arc<T>>
+    where
+        T: Borrow<K>,
+        K: ?Sized + Eq,
+    {
+        self.until_sweep = self.until_sweep.saturating_sub(1);
+        if self.until_sweep == 0 {
+            self.sweep();
+        }
+        self.values.find(hash, |value| (**value).borrow() == key).cloned()
+    }
+
+    fn insert(&mut self, hash: u64, value: Arc<T>) -> Arc<T> {
+        self.values.insert_unique(hash, value.clone(), hash_of);
+        value
+    }
+
+    /// Removes the values that only the table has.
+    fn sweep(&mut self) {
+        self.values.retain(|shared| Arc::strong_count(shared) > 1);
+        let room = (self.values.len() * 2).max(SWEEP_FLOOR);
+        if self.values.capacity() > 2 * room {
+            self.values.shrink_to(room, hash_of);
+        }
+        self.until_sweep = room;
+    }
+}
+
+fn hash_of<T: ?Sized + Hash>(value: &Arc<T>) -> u64 {
+    FxBuildHasher.hash_one(&**value)
 }
 
 /// Element types of lists that repeat as a whole from object to object.
@@ -77,6 +131,27 @@ pub struct SharedList<T>(Option<Arc<[T]>>);
 impl<T: Repeats> From<Vec<T>> for SharedList<T> {
     fn from(items: Vec<T>) -> Self {
         Self((!items.is_empty()).then(|| T::table().share(items)))
+    }
+}
+
+impl<T: Repeats, const N: usize> From<[T; N]> for SharedList<T> {
+    fn from(items: [T; N]) -> Self {
+        Vec::from(items).into()
+    }
+}
+
+impl<T: Repeats> FromIterator<T> for SharedList<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        Vec::from_iter(items).into()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a SharedList<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }
 
@@ -101,7 +176,8 @@ impl<T> Default for SharedList<T> {
 
 impl<T: PartialEq> PartialEq for SharedList<T> {
     fn eq(&self, other: &Self) -> bool {
-        **self == **other
+        let is_same = |(own, other): (&Arc<[T]>, &Arc<[T]>)| Arc::ptr_eq(own, other);
+        self.0.as_ref().zip(other.0.as_ref()).is_some_and(is_same) || **self == **other
     }
 }
 
@@ -199,6 +275,31 @@ mod tests {
             table.share(i.to_string().as_str());
         }
         assert!(table.len() <= SHARDS * SWEEP_FLOOR, "{}", table.len());
+    }
+
+    #[test]
+    fn unused_values_are_removed_although_nothing_is_added() {
+        let table: Interner<str> = Interner::new();
+        let held: Vec<_> = (0..100_000).map(|i| table.share(i.to_string().as_str())).collect();
+        let full = table.capacity();
+        drop(held);
+        let kept: Vec<_> = (0..SHARDS * 16).map(|i| table.share(i.to_string().as_str())).collect();
+        for look_up in 0..1_000_000 {
+            table.share(kept[look_up % kept.len()].as_ref());
+        }
+        assert!(table.len() <= SHARDS * SWEEP_FLOOR, "{}", table.len());
+        assert!(table.capacity() < full / 4, "{} of {full}", table.capacity());
+    }
+
+    #[test]
+    fn a_value_is_made_only_if_its_key_is_not_known() {
+        let table: Interner<String> = Interner::new();
+        let make = |text: &str| table.share_by(text, || Ok::<_, ()>(text.to_owned())).unwrap();
+        let first = make("a");
+        let again = table.share_by("a", || Err(())).unwrap();
+        assert!(Arc::ptr_eq(&first, &again));
+        assert_eq!(table.share_by("b", || Err("not possible")), Err("not possible"));
+        assert_eq!(*make("b"), "b", "a failure is not remembered");
     }
 
     #[test]

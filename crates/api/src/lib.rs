@@ -7,7 +7,8 @@
 //! - the kinds, one module each. They are *slim*: they have the fields that controllers read, and skip the rest while
 //!   parsing. Values that repeat between objects are stored once ([`intern`]);
 //! - [`RawJson`] and [`WithRaw`]: what controllers copy or send back (pod templates, whole specs) stays as it was
-//!   served, so that no field is lost; [`canonical`] formats such JSON as Go does;
+//!   served, so that no field is lost; [`Templated`] is a spec whose template is kept once; [`canonical`] formats such JSON as
+//!   Go does;
 //! - [`protobuf`]: the same objects in the encoding that costs the API server least;
 //! - [`selector`], [`quantity`], [`intstr`], [`time`], [`cron`], [`condition`], [`names`], [`hash`]: the small languages inside
 //!   objects. Each parser refuses bad input with an error that names it; none panics.
@@ -34,6 +35,7 @@ mod resource;
 mod resources;
 pub mod room;
 pub mod selector;
+mod templated;
 mod text_enum;
 pub mod time;
 pub mod topology;
@@ -55,6 +57,7 @@ pub use raw::{RawJson, WithRaw};
 pub use resource::{Object, Resource, ResourceType, manifest, manifest_with_status, status_manifest};
 pub use resources::{ResourceList, Resources};
 pub use selector::{FieldSelector, LabelSelector, Selector};
+pub use templated::{HasTemplate, Templated};
 pub use time::Timestamp;
 pub use uid::Uid;
 pub use version::{InvalidResourceVersion, ResourceVersion};

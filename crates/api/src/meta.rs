@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use smol_str::SmolStr;
 
 use crate::de::{null_default, skip};
+use crate::intern::{Interner, Repeats, SharedList};
 use crate::protobuf::{self, Message};
 use crate::time::{self, Timestamp};
 use crate::{Key, Labels, Object, ResourceVersion, Uid, intern, labels};
@@ -40,9 +41,9 @@ pub struct ObjectMeta {
     pub labels: Labels,
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub annotations: Labels,
-    /// The objects this one depends on.
-    #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
-    pub owner_references: Box<[OwnerReference]>,
+    /// The objects this one depends on. Siblings share one list.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub owner_references: SharedList<OwnerReference>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub finalizers: Box<[SmolStr]>,
 }
@@ -89,6 +90,13 @@ pub struct OwnerReference {
     /// Whether a foreground deletion of the owner waits for this object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
+}
+
+impl Repeats for OwnerReference {
+    fn table() -> &'static Interner<[Self]> {
+        static TABLE: Interner<[OwnerReference]> = Interner::new();
+        &TABLE
+    }
 }
 
 impl OwnerReference {

@@ -51,6 +51,12 @@ impl ResourceType {
         }
     }
 
+    /// Whether its objects, or responses about them, hold secrets: errors must not quote their contents.
+    pub fn holds_secrets(&self) -> bool {
+        // Tokens are requested as a subresource of the account.
+        self.group.is_empty() && matches!(&*self.plural, "secrets" | "serviceaccounts")
+    }
+
     /// The request path of the collection, of one object, or of a subresource.
     ///
     /// Names are percent-encoded, though the API allows only path-safe ones.

@@ -1,5 +1,7 @@
 //! The objects that every cluster has from the start: namespaces, roles, priority classes, the `kubernetes` service and the
-//! service address ranges. Existing ones are not changed.
+//! service address ranges. Existing ones are not changed, but for the endpoints of that service.
+
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
@@ -10,6 +12,8 @@ use crate::registry::User;
 use crate::server::Inner;
 use crate::store::Key;
 
+/// Where kube-apiserver listens unless told otherwise.
+const USUAL_PORT: u16 = 6443;
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 pub(crate) fn system_user() -> User {
@@ -37,7 +41,9 @@ pub(crate) fn run(server: &Inner) -> Result<(), ApiError> {
                "spec": {"cidrs": ranges}}),
     )?;
     server.addresses.load(server);
+    let endpoint = server.options.endpoint;
     if let Some(first) = server.addresses.first() {
+        let port = endpoint.map_or(USUAL_PORT, |endpoint| endpoint.port());
         ensure(
             server,
             json!({"apiVersion": "v1", "kind": "Service",
@@ -45,10 +51,44 @@ pub(crate) fn run(server: &Inner) -> Result<(), ApiError> {
                                 "labels": {"component": "apiserver", "provider": "kubernetes"}},
                    "spec": {"type": "ClusterIP", "clusterIP": first.to_string(), "sessionAffinity": "None",
                             "ipFamilyPolicy": "SingleStack",
-                            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]}}),
+                            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]}}),
         )?;
     }
-    Ok(())
+    match endpoint {
+        Some(endpoint) => lead_here(server, endpoint),
+        None => Ok(()),
+    }
+}
+
+/// Makes the `kubernetes` service lead to this server. Clients may not write loopback addresses into such objects, but where the
+/// server listens on no other, that is where it can be reached.
+fn lead_here(server: &Inner, endpoint: SocketAddr) -> Result<(), ApiError> {
+    let (ip, port) = (endpoint.ip(), endpoint.port());
+    let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
+    own(
+        server,
+        json!({"apiVersion": "v1", "kind": "Endpoints",
+               "metadata": {"name": "kubernetes", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+               "subsets": [{"addresses": [{"ip": ip}], "ports": ports}]}),
+    )?;
+    let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
+    own(
+        server,
+        json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+               "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
+               "addressType": family, "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}], "ports": ports}),
+    )
+}
+
+/// Writes an object of the default namespace that only this server changes.
+fn own(server: &Inner, object: Value) -> Result<(), ApiError> {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    let Some(resource) = server.catalog.by_kind(text("apiVersion"), text("kind")) else { return Ok(()) };
+    let user = system_user();
+    let mut ops = Ops::internal(server, &resource, &user);
+    ops.manager = "kube-apiserver";
+    let object = ops.decode(object)?;
+    ops.write_own("default", object)
 }
 
 /// Creates an object unless it exists.

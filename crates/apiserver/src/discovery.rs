@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::request;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
@@ -41,6 +43,8 @@ const GROUP_ORDER: [&str; 20] = [
     "flowcontrol.apiserver.k8s.io",
 ];
 
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
 /// The response to a request that is not about a resource.
 pub(crate) fn answer(
     server: &Inner,
@@ -66,21 +70,28 @@ pub(crate) fn answer(
         "/openid/v1/jwks" => return Ok(crate::oidc::keys(server)),
         "/metrics" => return Ok(respond::text(200, crate::metrics::page(server)).into()),
         "/version" => version(),
-        "/api" if wants_aggregated(text) => return Ok(aggregated(server, true)),
-        "/apis" if wants_aggregated(text) => return Ok(aggregated(server, false)),
+        "/api" | "/apis" if wants_aggregated(text) => {
+            let core = path == "/api";
+            let name = if core { "aggregated api" } else { "aggregated apis" };
+            let bytes = served(server).document(name, |served| aggregated(&served.groups, core));
+            return Ok(respond::with_type(200, bytes, AGGREGATED).into());
+        }
         "/api" => json!({
             "kind": "APIVersions", "versions": ["v1"],
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server.options.advertise}],
         }),
-        "/apis" => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(server)}),
-        "" => json!({"paths": paths(server)}),
-        _ => match group_or_version(server, info)? {
-            Some(value) => value,
-            None => {
-                let document = crate::openapi::answer(server, path, text, accept);
-                return Ok(document.unwrap_or_else(|| respond::text(404, "404 page not found\n")).into());
+        "/apis" => {
+            let list = |served: &Served| json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&served.groups)});
+            return Ok(respond::json(200, served(server).document(path, list), accept).into());
+        }
+        "" => json!({"paths": paths(&served(server).groups)}),
+        _ => {
+            if let Some(bytes) = group_or_version(&served(server), path, info)? {
+                return Ok(respond::json(200, bytes, accept).into());
             }
-        },
+            let document = crate::openapi::answer(server, path, text, accept);
+            return Ok(document.unwrap_or_else(|| respond::text(404, "404 page not found\n")).into());
+        }
     };
     Ok(respond::value(200, &value, accept).into())
 }
@@ -114,12 +125,53 @@ fn wants_aggregated(accept: &str) -> bool {
     })
 }
 
+/// Resources by version.
 type Versions = BTreeMap<String, Vec<Arc<Resource>>>;
 
+/// The documents of discovery for the resources that are served now. Clients ask for them far more often than they change.
+#[derive(Default)]
+pub(crate) struct Cache(Mutex<Option<Arc<Served>>>);
+
+/// What was served at some time.
+struct Served {
+    /// The generation of the catalog, and the versions that other servers serve.
+    of: (u64, Vec<(String, String)>),
+    /// In upstream's order.
+    groups: Vec<(String, Versions)>,
+    /// By path or another name; each is made when it is first asked for.
+    documents: Mutex<BTreeMap<String, Bytes>>,
+}
+
+impl Served {
+    fn document(&self, name: &str, make: impl FnOnce(&Self) -> Value) -> Bytes {
+        if let Some(bytes) = self.documents.lock().get(name) {
+            return bytes.clone();
+        }
+        let bytes = Bytes::from(make(self).to_string());
+        self.documents.lock().insert(name.to_owned(), bytes.clone());
+        bytes
+    }
+}
+
+/// What is served now.
+fn served(server: &Inner) -> Arc<Served> {
+    let of = (server.catalog.generation(), delegated(server));
+    let mut cache = server.discovery.0.lock();
+    match &*cache {
+        Some(served) if served.of == of => Arc::clone(served),
+        _ => {
+            let groups = by_group(server.catalog.all(), &of.1);
+            let fresh = Arc::new(Served { of, groups, documents: Mutex::default() });
+            *cache = Some(Arc::clone(&fresh));
+            fresh
+        }
+    }
+}
+
 /// Resources by group, then version; groups in upstream's order.
-fn by_group(server: &Inner) -> Vec<(String, Versions)> {
+fn by_group(resources: Vec<Arc<Resource>>, delegated: &[(String, String)]) -> Vec<(String, Versions)> {
     let mut out: Vec<(String, Versions)> = Vec::new();
-    for resource in server.catalog.all() {
+    for resource in resources {
         let place = out.iter().position(|(group, _)| *group == resource.group.as_str());
         let place = place.unwrap_or_else(|| {
             out.push((resource.group.to_string(), BTreeMap::new()));
@@ -127,12 +179,12 @@ fn by_group(server: &Inner) -> Vec<(String, Versions)> {
         });
         out[place].1.entry(resource.version.to_string()).or_default().push(resource);
     }
-    for (group, version) in delegated(server) {
-        let place = out.iter().position(|(known, _)| *known == group).unwrap_or_else(|| {
-            out.push((group, BTreeMap::new()));
+    for (group, version) in delegated {
+        let place = out.iter().position(|(known, _)| known == group).unwrap_or_else(|| {
+            out.push((group.clone(), BTreeMap::new()));
             out.len() - 1
         });
-        out[place].1.entry(version).or_default();
+        out[place].1.entry(version.clone()).or_default();
     }
     out.sort_by_key(|(group, _)| GROUP_ORDER.iter().position(|known| known == group).unwrap_or(usize::MAX));
     out
@@ -202,39 +254,44 @@ fn group_value(group: &str, versions: &Versions) -> Value {
     json!({"name": group, "versions": versions, "preferredVersion": versions.first()})
 }
 
-fn groups(server: &Inner) -> Vec<Value> {
-    let all = by_group(server);
+fn groups(all: &[(String, Versions)]) -> Vec<Value> {
     all.iter()
         .filter(|(group, _)| !group.is_empty())
         .map(|(group, versions)| group_value(group, versions))
         .collect()
 }
 
-fn group_or_version(server: &Inner, info: &RequestInfo) -> Result<Option<Value>, ApiError> {
+fn group_or_version(served: &Served, path: &str, info: &RequestInfo) -> Result<Option<Bytes>, ApiError> {
     if !(info.path.starts_with("/api/") || info.path.starts_with("/apis/")) {
         return Ok(None);
     }
-    let all = by_group(server);
-    let Some((group, versions)) = all.iter().find(|(group, _)| *group == info.group.as_str()) else {
+    let Some((group, versions)) = served.groups.iter().find(|(group, _)| *group == info.group.as_str())
+    else {
         return Ok(None);
     };
     if info.version.is_empty() {
-        let mut value = group_value(group, versions);
-        value["kind"] = json!("APIGroup");
-        value["apiVersion"] = json!("v1");
-        return Ok(Some(value));
+        let one = |_: &Served| {
+            let mut value = group_value(group, versions);
+            value["kind"] = json!("APIGroup");
+            value["apiVersion"] = json!("v1");
+            value
+        };
+        return Ok(Some(served.document(path, one)));
     }
     let Some(resources) = versions.get(info.version.as_str()) else { return Ok(None) };
     if resources.is_empty() {
         return Err(ApiError::unavailable("service unavailable"));
     }
-    let list: Vec<Value> = resources.iter().flat_map(|resource| plain(resource)).collect();
-    let group_version = crate::resource::join(group, &info.version);
-    let mut out = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": list});
-    if !group.is_empty() {
-        out["apiVersion"] = json!("v1");
-    }
-    Ok(Some(out))
+    let list = |_: &Served| {
+        let list: Vec<Value> = resources.iter().flat_map(|resource| plain(resource)).collect();
+        let group_version = crate::resource::join(group, &info.version);
+        let mut out = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": list});
+        if !group.is_empty() {
+            out["apiVersion"] = json!("v1");
+        }
+        out
+    };
+    Ok(Some(served.document(path, list)))
 }
 
 /// A resource and its subresources in plain discovery.
@@ -304,8 +361,7 @@ fn sub_verbs(sub: Subresource) -> &'static [&'static str] {
     }
 }
 
-fn aggregated(server: &Inner, core: bool) -> Answer {
-    let all = by_group(server);
+fn aggregated(all: &[(String, Versions)], core: bool) -> Value {
     let items: Vec<Value> = all
         .iter()
         .filter(|(group, _)| group.is_empty() == core)
@@ -324,11 +380,9 @@ fn aggregated(server: &Inner, core: bool) -> Answer {
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
-    let value = json!({
+    json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
-    });
-    let media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    respond::with_type(200, value.to_string().into(), media).into()
+    })
 }
 
 fn aggregated_resource(resource: &Resource) -> Value {
@@ -359,9 +413,9 @@ fn aggregated_resource(resource: &Resource) -> Value {
     value
 }
 
-fn paths(server: &Inner) -> Vec<String> {
+fn paths(all: &[(String, Versions)]) -> Vec<String> {
     let mut out = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
-    for (group, versions) in by_group(server).iter().filter(|(group, _)| !group.is_empty()) {
+    for (group, versions) in all.iter().filter(|(group, _)| !group.is_empty()) {
         out.push(format!("/apis/{group}"));
         out.extend(versions.keys().map(|version| format!("/apis/{group}/{version}")));
     }

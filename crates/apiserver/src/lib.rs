@@ -43,8 +43,9 @@ mod webhook;
 pub use crate::audit::{Audit, Record, Stage};
 pub use crate::http::respond::{Body, BoxError};
 pub use crate::options::{
-    Amounts, Authorization, Clock, InPod, Kubelet, Log, Options, Page, PodUsage, Ran, StaticToken, Uids,
+    Amounts, Authorization, Clock, InPod, Kubelet, Log, Options, Page, PodUsage, Process, Ran, StaticToken,
+    Streams, Uids,
 };
-pub use crate::serve::{TlsError, serve, tls};
+pub use crate::serve::{Plain, TlsError, refuse, serve, serve_and_plainly, tls};
 pub use crate::server::{ApiServer, Inner, StartError};
 pub use crate::standstill::Standstill;

@@ -1,6 +1,7 @@
 //! The options of a server.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +10,10 @@ use futures::future::BoxFuture;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use smol_str::SmolStr;
+use tokio::io::{AsyncWriteExt as _, DuplexStream};
 
 use crate::registry::User;
-use crate::store::Limits;
+use crate::store::{Limits, Snapshot};
 
 /// The clock. Under virtual time it follows tokio's clock.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -51,12 +53,40 @@ pub struct InPod<'a> {
     pub container: Option<&'a str>,
 }
 
-/// The output and exit code of a command.
+/// What a process reads and writes. Its outputs end when it drops them.
+pub struct Streams {
+    /// What the client sends; it ends at once if the client sends nothing.
+    pub stdin: DuplexStream,
+    pub stdout: DuplexStream,
+    pub stderr: DuplexStream,
+    /// Whether the client has a terminal, which shows nothing by itself that is typed.
+    pub tty: bool,
+}
+
+/// A command that is ready to run; it returns its exit code. It is dropped if the client goes.
+pub type Process = Box<dyn FnOnce(Streams) -> BoxFuture<'static, i32> + Send>;
+
+/// The output and exit code of a command that has no input.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ran {
     pub stdout: String,
     pub stderr: String,
     pub code: i32,
+}
+
+impl Ran {
+    /// A process that writes this, and ends.
+    pub fn process(self) -> Process {
+        Box::new(move |mut streams| {
+            Box::pin(async move {
+                let Self { stdout, stderr, code } = self;
+                // A client that has gone reads nothing.
+                let _ = streams.stdout.write_all(stdout.as_bytes()).await;
+                let _ = streams.stderr.write_all(stderr.as_bytes()).await;
+                code
+            })
+        })
+    }
 }
 
 /// The log of a container.
@@ -90,8 +120,24 @@ pub trait Kubelet: Send + Sync {
     fn logs(&self, pod: &InPod<'_>, previous: bool) -> Result<Log, String>;
 
     /// Runs a command in a container, or attaches to it if there is none; `Err` says why that is not possible.
-    fn exec(&self, pod: &InPod<'_>, _command: &[&str]) -> Result<Ran, String> {
+    fn exec(&self, pod: &InPod<'_>, _command: &[&str]) -> Result<Process, String> {
         Err(format!("commands cannot be run in pod {:?}", pod.pod))
+    }
+
+    /// Whether connections can be forwarded to a pod now; `Err` says why not.
+    fn can_forward(&self, pod: &InPod<'_>) -> Result<(), String> {
+        Err(format!("connections cannot be forwarded to pod {:?}", pod.pod))
+    }
+
+    /// Connects to a port of a pod.
+    fn connect(&self, pod: &InPod<'_>, _port: u16) -> Result<DuplexStream, String> {
+        self.can_forward(pod)?;
+        Err(format!("nothing listens in pod {:?}", pod.pod))
+    }
+
+    /// Connects to a port of a node; to that of its kubelet if there is none.
+    fn connect_node(&self, node: &serde_json::Value, _port: Option<u16>) -> Result<DuplexStream, String> {
+        Err(format!("node {} does not accept connections", node["metadata"]["name"]))
     }
 
     /// The current usage of pods. If this is `Some` at the start, `metrics.k8s.io` is served.
@@ -99,7 +145,7 @@ pub trait Kubelet: Send + Sync {
         None
     }
 
-    /// Why `portforward` and `proxy` are refused, and `exec` and `attach` for clients without WebSockets.
+    /// Why a log, a command or a connection is refused.
     fn refusal(&self, what: &str) -> String {
         format!("{what} is not available: pods do not accept connections")
     }
@@ -126,6 +172,8 @@ pub struct Options {
     pub history: Limits,
     /// Keep objects in this directory; in memory if absent.
     pub data_dir: Option<PathBuf>,
+    /// Start with these objects, instead of what is in `data_dir`.
+    pub snapshot: Option<Arc<Snapshot>>,
     pub authorization: Authorization,
     /// Whether requests without credentials are `system:anonymous` rather than refused.
     pub anonymous: bool,
@@ -162,6 +210,8 @@ pub struct Options {
     pub kubelet: Option<Arc<dyn Kubelet>>,
     /// The address that is advertised to clients, `127.0.0.1:6443`.
     pub advertise: String,
+    /// Where the server listens, for the endpoints of the `kubernetes` service; they are not written without it.
+    pub endpoint: Option<SocketAddr>,
     /// Further pages by path, such as `/debug/decisions`. RBAC applies to them as to other paths.
     pub pages: BTreeMap<String, Page>,
 }
@@ -175,6 +225,7 @@ impl Default for Options {
             uids: Uids::default(),
             history: Limits::default(),
             data_dir: None,
+            snapshot: None,
             authorization: Authorization::Rbac,
             anonymous: true,
             tokens: Vec::new(),
@@ -193,6 +244,7 @@ impl Default for Options {
             runtime_config: BTreeSet::new(),
             kubelet: None,
             advertise: "127.0.0.1:6443".to_owned(),
+            endpoint: None,
             pages: BTreeMap::new(),
         }
     }

@@ -139,6 +139,7 @@ pub struct Catalog {
 struct State {
     order: Vec<Arc<Resource>>,
     by_address: BTreeMap<Address, Arc<Resource>>,
+    generation: u64,
 }
 
 impl Catalog {
@@ -168,9 +169,15 @@ impl Catalog {
         self.state.read().order.clone()
     }
 
+    /// A number that grows with each change.
+    pub fn generation(&self) -> u64 {
+        self.state.read().generation
+    }
+
     /// Removes the resources for which `outdated` is true, and adds `fresh`.
     pub fn replace(&self, outdated: impl Fn(&Resource) -> bool, fresh: Vec<Resource>) {
         let mut state = self.state.write();
+        state.generation += 1;
         state.order.retain(|resource| !outdated(resource));
         state.order.extend(fresh.into_iter().map(Arc::new));
         let address = |r: &Arc<Resource>| (r.group.clone(), r.version.clone(), r.plural.clone());

@@ -1,10 +1,12 @@
-//! The HTTPS server over the service: HTTP/1.1 and HTTP/2, client certificates as users.
+//! The HTTPS server over the service: HTTP/1.1 and HTTP/2, client certificates as users. Requests without TLS are told so, unless
+//! there is a service for those from this machine.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use rustls::RootCertStore;
@@ -13,9 +15,10 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tower::{Service, ServiceExt as _};
+use tower::util::BoxCloneService;
+use tower::{Service, ServiceExt as _, service_fn};
 
-use crate::http::respond::{Body, BoxError};
+use crate::http::respond::{self, Body, BoxError};
 use crate::pki::Pair;
 use crate::registry::User;
 
@@ -63,12 +66,33 @@ pub fn tls(serving: &Pair, client_ca: Option<&str>) -> Result<TlsAcceptor, TlsEr
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
+/// The first byte of a TLS handshake.
+const HANDSHAKE: u8 = 22;
+
 /// Serves connections until `stop` resolves; connections that are open then are dropped. `server` is an [`ApiServer`], or a way
 /// to one.
 ///
 /// [`ApiServer`]: crate::ApiServer
 pub async fn serve<S>(server: S, listener: TcpListener, tls: TlsAcceptor, stop: impl Future<Output = ()>)
 where
+    S: Service<Request<Incoming>, Response = Response<Body>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+{
+    serve_and_plainly(server, BoxCloneService::new(service_fn(refuse)), listener, tls, stop).await;
+}
+
+/// A service for requests without TLS.
+pub type Plain = BoxCloneService<Request<Incoming>, Response<Body>, Infallible>;
+
+/// The same, with a service for requests that come from this machine and without TLS. Others without TLS are refused.
+pub async fn serve_and_plainly<S>(
+    server: S,
+    plain: Plain,
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    stop: impl Future<Output = ()>,
+) where
     S: Service<Request<Incoming>, Response = Response<Body>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
@@ -80,8 +104,9 @@ where
             () = &mut stop => return,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(connection(server.clone(), stream, tls.clone()));
+                Ok((stream, from)) => {
+                    let plain = if from.ip().to_canonical().is_loopback() { Some(plain.clone()) } else { None };
+                    connections.spawn(connection(server.clone(), plain, stream, tls.clone()));
                 }
                 Err(error) => {
                     // Out of file descriptors, most likely: others may close theirs.
@@ -93,13 +118,40 @@ where
     }
 }
 
-async fn connection<S>(server: S, stream: TcpStream, tls: TlsAcceptor)
+/// The response of Go's server to plain HTTP on a TLS port, so that `curl` shows the problem. Closes the connection.
+pub async fn refuse(_: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    let mut response = respond::text(400, "Client sent an HTTP request to an HTTPS server.\n");
+    response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+    Ok(response)
+}
+
+async fn plainly(plain: Plain, stream: TcpStream) {
+    let service = TowerToHyperService::new(plain);
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "connection without TLS ended");
+    }
+}
+
+async fn connection<S>(server: S, plain: Option<Plain>, stream: TcpStream, tls: TlsAcceptor)
 where
     S: Service<Request<Incoming>, Response = Response<Body>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
 {
     let _ = stream.set_nodelay(true);
+    let mut first = [HANDSHAKE];
+    match stream.peek(&mut first).await {
+        Ok(_) if first == [HANDSHAKE] => {}
+        Ok(_) => {
+            let plain = plain.unwrap_or_else(|| BoxCloneService::new(service_fn(refuse)));
+            return plainly(plain, stream).await;
+        }
+        Err(error) => return tracing::debug!(%error, "connection ended before it began"),
+    }
     let stream = match tls.accept(stream).await {
         Ok(stream) => stream,
         Err(error) => {

@@ -26,6 +26,7 @@ use crate::http::negotiate::Accept;
 use crate::http::path::{self, RequestInfo};
 use crate::http::query::Query;
 use crate::http::respond::{self, Body, BoxError};
+use crate::http::spdy;
 use crate::http::websocket::Handshake;
 use crate::kinds;
 use crate::life::Notes;
@@ -70,6 +71,8 @@ pub struct Inner {
     /// Service addresses and node ports.
     pub addresses: Addresses,
     pub(crate) expiry: Expiry,
+    /// The documents of discovery.
+    pub(crate) discovery: crate::discovery::Cache,
     /// The policies and webhooks of admission.
     pub(crate) registered: Registered,
     /// How many requests there were.
@@ -120,6 +123,9 @@ impl ApiServer {
             Some(directory) => Store::open(directory, options.history, facets).map_err(StartError::Store)?,
             None => Store::in_memory(options.history),
         };
+        if let Some(snapshot) = &options.snapshot {
+            store.replace(snapshot, facets);
+        }
         let audit = Audit::new(options.audit_entries, options.audit_file.as_deref()).map_err(|source| {
             let path = options.audit_file.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
             StartError::Audit { path, source }
@@ -128,6 +134,7 @@ impl ApiServer {
         let inner = Arc::new(Inner {
             addresses: Addresses::new(&options),
             expiry: Expiry::default(),
+            discovery: crate::discovery::Cache::default(),
             registered: Registered::default(),
             requests: Requests::default(),
             authz: Authorizer::new(options.authorization),
@@ -270,6 +277,7 @@ impl Incoming<'_> {
         let call = Call {
             server: self.server,
             resource,
+            parts: Some(self.parts),
             info,
             query: self.query,
             user,
@@ -279,6 +287,7 @@ impl Incoming<'_> {
             user_agent: self.agent,
             notes: Arc::clone(self.notes),
             websocket: Handshake::read(self.parts),
+            spdy: spdy::Handshake::read(self.parts),
             body,
         };
         verbs::dispatch(&call).await

@@ -110,3 +110,49 @@ async fn long_answers_are_compressed_for_who_asks() {
     flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut unpacked).unwrap();
     assert_eq!(unpacked, plain);
 }
+
+#[tokio::test]
+async fn a_head_over_http_2_has_no_body() {
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    let (client, theirs) = tokio::io::duplex(64 << 10);
+    let service = hyper_util::service::TowerToHyperService::new(server());
+    let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        .serve_connection(TokioIo::new(theirs), service);
+    let serving = tokio::spawn(serving);
+    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(client));
+    let (mut sender, connection) = handshake.await.unwrap();
+    let connected = tokio::spawn(connection);
+    for (method, has_body) in [("GET", true), ("HEAD", false)] {
+        for path in ["/api/v1/namespaces/default", "/api/v1/namespaces/nope", "/apis"] {
+            let request = Request::builder().method(method).uri(format!("http://server{path}"));
+            let response =
+                sender.send_request(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap();
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(!body.is_empty(), has_body, "{method} {path}: {body:?}");
+        }
+    }
+    drop(sender);
+    connected.await.unwrap().unwrap();
+    serving.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_dry_run_may_be_asked_for_in_protocol_buffers() {
+    let field =
+        |number: u8, body: &[u8]| [&[number << 3 | 2, u8::try_from(body.len()).unwrap()], body].concat();
+    let meta = [field(1, b"v1"), field(2, b"DeleteOptions")].concat();
+    let options = [b"k8s\0".to_vec(), field(1, &meta), field(2, &field(5, b"All"))].concat();
+    let server = server();
+    let send = async |method: &str, path: &str, media: &str, body: Vec<u8>| {
+        let request = Request::builder().method(method).uri(format!("/api/v1/namespaces/default/{path}"));
+        let request = request.header("content-type", media).body(Full::new(Bytes::from(body))).unwrap();
+        server.clone().oneshot(request).await.unwrap().status().as_u16()
+    };
+    let map = br#"{"metadata": {"name": "a", "labels": {"x": "y"}}}"#.to_vec();
+    assert_eq!(send("POST", "configmaps", "application/json", map).await, 201);
+    let protobuf = "application/vnd.kubernetes.protobuf";
+    for path in ["configmaps/a", "configmaps?labelSelector=x%3Dy"] {
+        assert_eq!(send("DELETE", path, protobuf, options.clone()).await, 200);
+        assert_eq!(send("GET", "configmaps/a", "", Vec::new()).await, 200, "{path}");
+    }
+}

@@ -1,6 +1,5 @@
 //! The API server as a source: requests to the client, and what its errors mean for an informer.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -19,13 +18,14 @@ pub(crate) struct ClientSource {
     resource: ResourceType,
     filter: Filter,
     form: Form,
-    /// Whether protobuf is requested where client and resource support it. Becomes false if it could not be read.
-    protobuf: Arc<AtomicBool>,
+    /// Whether protobuf is requested. Becomes false if it could not be read, and stays so.
+    protobuf: AtomicBool,
 }
 
 impl ClientSource {
     pub(crate) fn new(client: Client, resource: ResourceType, filter: Filter, form: Form) -> Self {
-        Self { client, resource, filter, form, protobuf: Arc::new(AtomicBool::new(true)) }
+        let protobuf = AtomicBool::new(client.offers_protobuf(&resource, form == Form::Metadata));
+        Self { client, resource, filter, form, protobuf }
     }
 
     /// Without a resourceVersion: always the newest state, never a cached one.
@@ -63,7 +63,7 @@ impl Source for ClientSource {
     fn page(&self, limit: u32, after: Option<String>) -> BoxFuture<'static, Result<Page, Failure>> {
         let (client, resource) = (self.client.clone(), self.resource.clone());
         let (namespace, params) = (self.filter.namespace.clone(), self.list_params(limit, after));
-        let failure = self.failures();
+        let failure = failures(params.protobuf);
         async move {
             let list = client.list_raw(&resource, namespace.as_deref(), &params).await;
             let List { items, resource_version, continue_, .. } =
@@ -76,7 +76,7 @@ impl Source for ClientSource {
     fn present(&self, name: Option<&Key>) -> BoxFuture<'static, Result<Page, Failure>> {
         let (client, resource) = (self.client.clone(), self.resource.clone());
         let mut params = self.list_params(1, None);
-        let failure = self.failures();
+        let failure = failures(params.protobuf);
         let mut namespace = self.filter.namespace.clone();
         if let Some(Key { namespace: of, name }) = name {
             let by_name = format_smolstr!("metadata.name={name}");
@@ -98,7 +98,7 @@ impl Source for ClientSource {
     fn watch(&self, from: WatchFrom, timeout: Duration) -> BoxFuture<'static, Result<Events, Failure>> {
         let (client, resource) = (self.client.clone(), self.resource.clone());
         let params = self.watch_params(from, timeout);
-        let failure = self.failures();
+        let failure = failures(params.protobuf);
         async move {
             let events =
                 client.watch(&resource, &params).await.map_err(|error| failure("opening a watch", error))?;
@@ -108,7 +108,7 @@ impl Source for ClientSource {
     }
 
     fn fall_back_to_json(&self) -> bool {
-        self.client.options().protobuf && self.protobuf.swap(false, Ordering::Relaxed)
+        self.protobuf.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -121,18 +121,11 @@ fn raw(event: client::WatchEvent) -> Event {
     Event { kind, object: event.object }
 }
 
-impl ClientSource {
-    /// How errors are interpreted. A server that sends unreadable protobuf, or does not know that it could send JSON, is asked
-    /// for JSON.
-    fn failures(&self) -> impl Fn(&'static str, Error) -> Failure + Send + 'static {
-        let (can, protobuf) = (self.client.options().protobuf, self.protobuf.clone());
-        move |doing, error| {
-            let is_encoding =
-                matches!(error, Error::Decode { .. }) || matches!(error.code(), Some(406 | 415));
-            let falls_back = is_encoding && can && protobuf.swap(false, Ordering::Relaxed);
-            let class = if falls_back { Class::Encoding } else { class(&error) };
-            Failure { class, doing, retry_after: error.retry_after(), cause: error.into() }
-        }
+/// How errors of a request are interpreted, depending on whether it offered protobuf.
+fn failures(offered: bool) -> impl Fn(&'static str, Error) -> Failure + Send + 'static {
+    move |doing, error| {
+        let class = if offered && error.suggests_json() { Class::Encoding } else { class(&error) };
+        Failure { class, doing, retry_after: error.retry_after(), cause: error.into() }
     }
 }
 

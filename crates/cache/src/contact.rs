@@ -3,17 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use flyball_latest as latest;
 use tokio::time::Instant;
 
 /// A clock that stands still while the server cannot be reached. Shared by all informers of the process.
 pub(crate) struct Contact {
     /// So that an event of a watch costs no lock.
     is_lost: AtomicBool,
-    clock: watch::Sender<Clock>,
+    clock: latest::Sender<Clock>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Clock {
     /// Until the latest loss.
     total: Duration,
@@ -22,7 +22,7 @@ struct Clock {
 
 impl Default for Contact {
     fn default() -> Self {
-        Self { is_lost: AtomicBool::new(true), clock: watch::Sender::default() }
+        Self { is_lost: AtomicBool::new(true), clock: latest::Sender::default() }
     }
 }
 

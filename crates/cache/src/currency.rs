@@ -12,7 +12,7 @@ use crate::state::InformerState;
 
 const RETRY: Duration = Duration::from_secs(1);
 /// How long a cache may take to reach the server's version before it is listed again.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Completes when the cache has shown a state that the server had after `since`. Concurrent waiters share one request.
 ///
@@ -41,7 +41,7 @@ pub(crate) async fn confirm(
             request.notify_one();
             requested = true;
         }
-        if timeout(PATIENCE, state.version_waits.wait(version, &reached)).await.is_ok() {
+        if timeout(TIMEOUT, state.version_waits.wait(version, &reached)).await.is_ok() {
             *confirmed = Some(sent);
         }
     }

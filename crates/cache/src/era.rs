@@ -4,25 +4,32 @@
 //! The server does not report a restore: it accepts a watch from a version in the future, and sends nothing. So after each
 //! watch that broke off, the current version is checked.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use flyball_api::{Key, ResourceVersion};
+use flyball_latest as latest;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::contact::Contact;
 use crate::fanout::Subscription;
 use crate::store::Header;
+use crate::witness::Witness;
 
-/// Counts restores, and announces connections, before which there may have been one. Shared by all informers of the process.
+/// Counts restores of etcd, and calls handlers before each list or watch, since etcd may have been restored before it. Shared by
+/// all informers of the process.
 pub(crate) struct Era {
-    restores: watch::Sender<u64>,
+    restores: latest::Sender<u64>,
     /// The number of informers in doubt (see [`Doubt`]).
-    in_doubt: watch::Sender<usize>,
+    in_doubt: latest::Sender<usize>,
     pub(crate) contact: Contact,
     on_connect: Mutex<Vec<Weak<ConnectHandler>>>,
+    /// Informers of the API server's own resources.
+    witnesses: Mutex<Vec<Weak<Witness>>>,
+    /// When a check of a built-in resource last found no restore. Locked during a check.
+    checked: tokio::sync::Mutex<Option<Instant>>,
 }
 
 type ConnectHandler = dyn Fn() + Send + Sync;
@@ -30,10 +37,12 @@ type ConnectHandler = dyn Fn() + Send + Sync;
 impl Default for Era {
     fn default() -> Self {
         Self {
-            restores: watch::Sender::new(0),
-            in_doubt: watch::Sender::new(0),
+            restores: latest::Sender::new(0),
+            in_doubt: latest::Sender::new(0),
             contact: Contact::default(),
             on_connect: Mutex::default(),
+            witnesses: Mutex::default(),
+            checked: tokio::sync::Mutex::default(),
         }
     }
 }
@@ -52,6 +61,34 @@ impl Era {
         })
     }
 
+    /// Remembers an informer of a built-in resource: it can be checked in place of others.
+    pub(crate) fn add_witness(&self, witness: &Arc<Witness>) {
+        if Witness::is_built_in(&witness.state.resource) {
+            let mut witnesses = self.witnesses.lock();
+            witnesses.retain(|known| known.strong_count() > 0);
+            witnesses.push(Arc::downgrade(witness));
+        }
+    }
+
+    /// One of them.
+    pub(crate) fn witness(&self) -> Option<Arc<Witness>> {
+        self.witnesses.lock().iter().filter_map(Weak::upgrade).find(|witness| witness.is_comparable())
+    }
+
+    /// Whether a built-in resource shows a restore since `since`. Concurrent callers share one check. `None` if the check fails.
+    pub(crate) async fn check_builtin(&self, since: Instant) -> Option<Evidence> {
+        let mut checked = self.checked.lock().await;
+        if checked.is_some_and(|at| at >= since) {
+            return Some(Evidence::None);
+        }
+        let started = Instant::now();
+        let (evidence, _) = self.witness()?.compare().await.ok()?;
+        if evidence == Evidence::None {
+            *checked = Some(started);
+        }
+        Some(evidence)
+    }
+
     /// Calls `handler` each time before an informer lists or opens a watch.
     pub(crate) fn on_connect(&self, handler: Box<ConnectHandler>) -> Subscription {
         let handler: Arc<ConnectHandler> = handler.into();
@@ -68,11 +105,18 @@ impl Era {
             handlers.extend(handler);
             is_subscribed
         });
-        handlers.iter().for_each(|handler| handler());
+        for handler in handlers {
+            // A bug of one controller must not keep all informers from connecting.
+            if catch_unwind(AssertUnwindSafe(|| handler())).is_err() {
+                tracing::error!(
+                    "a controller's handler for new connections of informers has panicked; see the earlier log line"
+                );
+            }
+        }
     }
 
     /// The number of informers in doubt.
-    pub(crate) fn doubts(&self) -> watch::Receiver<usize> {
+    pub(crate) fn doubts(&self) -> latest::Receiver<usize> {
         self.in_doubt.subscribe()
     }
 
@@ -89,11 +133,11 @@ impl Era {
     }
 }
 
-/// Whether an informer has lost its watch and does not know yet whether etcd was restored meanwhile.
+/// An informer has lost its watch and has not checked yet whether etcd was restored meanwhile.
 ///
 /// Controllers wait for that, so its length is bounded in two ways. Only time in which the server responds counts: while it does
-/// not, nothing can be written either, and a restore may take minutes. And doubts add up, so that a resource whose watch
-/// keeps failing does not delay its controllers each time.
+/// not, nothing can be written either, and a restore may take minutes. And the durations of recent doubts are added up, so that a
+/// resource whose watch keeps failing does not delay its controllers for the whole limit each time.
 pub(crate) struct Doubt {
     era: Arc<Era>,
     state: Mutex<DoubtState>,
@@ -173,14 +217,14 @@ pub(crate) struct Present {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Evidence {
     None,
-    /// The server has gone back behind what the cache has seen.
+    /// The server's version is below one that the cache has seen.
     Restored,
     /// The server does not have the newest object of the cache. If it was deleted since, a watch will show that before it
     /// reaches the server's current version; if not, its creation was undone.
     Missing,
 }
 
-/// Whether the server has gone back behind what a cache has seen. If it has since written more than it lost, its version is
+/// Whether the server's version is below one that a cache has seen. If it has since written more than it lost, its version is
 /// no evidence; but it has the newest object of the cache in a version that the cache has never seen, or still has an object
 /// that was deleted.
 pub(crate) fn evidence(reached: ResourceVersion, newest: Option<&Newest>, present: &Present) -> Evidence {

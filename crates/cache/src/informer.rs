@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::{Object, ResourceType, ResourceVersion};
+use flyball_latest as latest;
 use rand::rngs::StdRng;
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -27,7 +27,7 @@ pub struct Informer<T> {
     pub(crate) writer: Arc<StoreWriter<T>>,
     record: Arc<Record>,
     source: Arc<dyn Source>,
-    stopped: watch::Sender<bool>,
+    stopped: latest::Sender<bool>,
     task: AbortHandle,
 }
 
@@ -56,7 +56,7 @@ impl<T: Object> Informer<T> {
         let state = writer.state.clone();
         let reflector = Reflector::new(source.clone(), writer.clone(), state, record.clone(), options, rng);
         let task = tokio::spawn(reflector.run()).abort_handle();
-        Self { writer, record, source, stopped: watch::Sender::new(false), task }
+        Self { writer, record, source, stopped: latest::Sender::new(false), task }
     }
 
     pub fn resource(&self) -> &ResourceType {

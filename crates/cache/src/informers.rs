@@ -3,18 +3,18 @@
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use flyball_api::{Object, PartialObject, Resource, ResourceType};
 use flyball_client::Client;
+use flyball_latest as latest;
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rustc_hash::FxBuildHasher;
 use smol_str::SmolStr;
-use tokio::sync::watch;
 
 use crate::client_source::ClientSource;
 use crate::era::Era;
@@ -59,30 +59,42 @@ type MakeSource = Box<dyn Fn(&ResourceType, &Filter, Form) -> Arc<dyn Source> + 
 struct Shared {
     source: MakeSource,
     options: InformerOptions,
-    running: Mutex<BTreeMap<Id, Running>>,
+    running: Mutex<Table>,
     era: Arc<Era>,
     /// The latest era in which all informers are known to have listed.
     settled: AtomicU64,
 }
 
+/// By resource, since every write looks up the informers of one.
+type Table = BTreeMap<ResourceType, BTreeMap<Part, Running>>;
+
+/// What an informer shows of its resource.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Id {
-    resource: ResourceType,
+struct Part {
     filter: Filter,
     object: TypeId,
 }
 
-impl Id {
-    fn metadata(resource: &ResourceType) -> Self {
-        let (filter, object) = (Filter::default(), TypeId::of::<PartialObject>());
-        Self { resource: resource.clone(), filter, object }
+impl Part {
+    fn whole<T: Object>() -> Self {
+        Self { filter: Filter::default(), object: TypeId::of::<T>() }
     }
 }
 
 /// The same informer with and without its type.
 struct Running {
-    typed: Arc<dyn Any + Send + Sync>,
-    erased: Arc<dyn AnyInformer>,
+    typed: Weak<dyn Any + Send + Sync>,
+    erased: Weak<dyn AnyInformer>,
+    /// Present until the informer is released. After that it runs only while other references to it exist.
+    kept: Option<Arc<dyn AnyInformer>>,
+}
+
+impl Running {
+    /// For a new user.
+    fn keep(&mut self) -> Option<Arc<dyn AnyInformer>> {
+        self.kept = self.erased.upgrade();
+        self.kept.clone()
+    }
 }
 
 impl Informers {
@@ -111,61 +123,82 @@ impl Informers {
         self.filtered(Filter::default())
     }
 
+    /// The informer of a resource, if it was started.
+    pub fn started<T: Resource>(&self) -> Option<Arc<Informer<T>>> {
+        let table = self.shared.running.lock();
+        let running = table.get(&T::TYPE)?.get(&Part::whole::<T>())?;
+        running.typed.upgrade()?.downcast().ok()
+    }
+
     /// An informer of a part of a resource.
     pub fn filtered<T: Resource>(&self, filter: Filter) -> Arc<Informer<T>> {
-        self.start(T::TYPE, filter, Form::Whole)
+        self.get_or_start(&T::TYPE, filter, Form::Whole)
     }
 
     /// The same for a resource whose version is discovered at run time.
     pub fn filtered_as<T: Object>(&self, resource: &ResourceType, filter: Filter) -> Arc<Informer<T>> {
-        self.start(resource.clone(), filter, Form::Whole)
+        self.get_or_start(resource, filter, Form::Whole)
     }
 
     /// An informer of metadata only, for resources that are not known at compile time.
     pub fn dynamic(&self, resource: &ResourceType) -> Arc<Informer<PartialObject>> {
-        self.start(resource.clone(), Filter::default(), Form::Metadata)
+        self.get_or_start(resource, Filter::default(), Form::Metadata)
     }
 
     /// An informer of the whole resource: the typed one if it runs, so that a resource is not watched twice; else a
     /// [`dynamic`](Self::dynamic) one.
     pub fn observe(&self, resource: &ResourceType) -> Arc<dyn AnyInformer> {
-        self.whole(resource).unwrap_or_else(|| self.dynamic(resource))
+        let running = &mut *self.shared.running.lock();
+        let present = Self::whole(running, resource).and_then(Running::keep);
+        present.unwrap_or_else(|| {
+            self.start::<PartialObject>(running, resource.clone(), Filter::default(), Form::Metadata)
+        })
+    }
+
+    /// The informer of a resource, if it is watched as a whole, to look at it: that does not make it run for longer.
+    pub fn present(&self, resource: &ResourceType) -> Option<Arc<dyn AnyInformer>> {
+        let running = &mut *self.shared.running.lock();
+        Self::whole(running, resource).and_then(|running| running.erased.upgrade())
     }
 
     /// The progress of the cache of a resource, if it is watched as a whole.
     pub fn progress(&self, resource: &ResourceType) -> Option<Arc<dyn Progress>> {
-        self.whole(resource).map(|informer| informer as Arc<dyn Progress>)
+        self.present(resource).map(|informer| informer as Arc<dyn Progress>)
     }
 
     /// Stops and removes the [`dynamic`](Self::dynamic) informer of a resource that is no longer served or needed. Typed
     /// informers of the resource continue.
     pub fn stop(&self, resource: &ResourceType) {
-        let stopped = self.shared.running.lock().remove(&Id::metadata(resource));
-        if let Some(informer) = stopped {
-            informer.erased.stop();
+        let mut running = self.shared.running.lock();
+        let of_resource = running.get_mut(resource);
+        let stopped = of_resource.and_then(|parts| parts.remove(&Part::whole::<PartialObject>()));
+        drop(running);
+        if let Some(informer) = stopped.and_then(|running| running.erased.upgrade()) {
+            informer.stop();
         }
     }
 
-    /// Stops the [`dynamic`](Self::dynamic) informer of a resource if it has no other user.
+    /// Stops the [`dynamic`](Self::dynamic) informer of a resource once it has no other user.
     pub fn release(&self, resource: &ResourceType) {
-        let id = Id::metadata(resource);
         let mut running = self.shared.running.lock();
-        // The table itself has two references to each informer.
-        if running.get(&id).is_some_and(|informer| Arc::strong_count(&informer.erased) <= 2) {
-            running.remove(&id);
-        }
+        let of_resource = running.get_mut(resource);
+        let released = of_resource.and_then(|parts| parts.get_mut(&Part::whole::<PartialObject>()));
+        let kept = released.and_then(|running| running.kept.take());
+        // The informer may stop when it is dropped; subscribers that are notified of that must not wait for this lock.
+        drop(running);
+        drop(kept);
     }
 
     pub fn stop_all(&self) {
         let all = std::mem::take(&mut *self.shared.running.lock());
-        for informer in all.values() {
-            informer.erased.stop();
+        for informer in each(&all).filter_map(|running| running.erased.upgrade()) {
+            informer.stop();
         }
     }
 
     /// All informers, sorted by resource: for health checks and metrics.
     pub fn all(&self) -> Vec<Arc<dyn AnyInformer>> {
-        self.shared.running.lock().values().map(|running| running.erased.clone()).collect()
+        each(&self.shared.running.lock()).filter_map(|running| running.erased.upgrade()).collect()
     }
 
     /// Waits until every informer has synced, including those that are started meanwhile.
@@ -173,7 +206,10 @@ impl Informers {
         while let Some(informer) = self.all().into_iter().find(|informer| !informer.has_synced()) {
             if !informer.synced().await {
                 // It was stopped, but not through this factory, so it is still in the table.
-                self.shared.running.lock().retain(|_, running| !running.erased.health().stopped);
+                let is_stopped = |informer: Arc<dyn AnyInformer>| informer.health().stopped;
+                keep_if(&mut self.shared.running.lock(), |running| {
+                    !running.erased.upgrade().is_none_or(is_stopped)
+                });
             }
         }
     }
@@ -203,16 +239,20 @@ impl Informers {
         if self.shared.settled.load(Ordering::Acquire) == era {
             return vec![];
         }
+        let all = self.all();
+        // An informer that has not synced is not used yet, but after it has synced, it may show the state before the restore.
+        // `has_synced` is read first, since it may change meanwhile.
+        let may_lag = all.iter().any(|informer| informer.is_first_list_from_before(era));
         let lags = |informer: &Arc<dyn AnyInformer>| informer.has_synced() && informer.listed_in() < era;
-        let found: Vec<_> = self.all().into_iter().filter(lags).collect();
-        if found.is_empty() {
+        let found: Vec<_> = all.into_iter().filter(lags).collect();
+        if found.is_empty() && !may_lag {
             self.shared.settled.store(era, Ordering::Release);
         }
         found
     }
 
     /// The number of informers that have lost their watch and do not know yet whether etcd was restored meanwhile.
-    pub fn doubts(&self) -> watch::Receiver<usize> {
+    pub fn doubts(&self) -> latest::Receiver<usize> {
         self.shared.era.doubts()
     }
 
@@ -221,29 +261,62 @@ impl Informers {
         self.shared.era.has_doubts()
     }
 
-    fn whole(&self, resource: &ResourceType) -> Option<Arc<dyn AnyInformer>> {
+    /// The informer of a whole resource, the typed one if there are two.
+    fn whole<'a>(table: &'a mut Table, resource: &ResourceType) -> Option<&'a mut Running> {
         let metadata = TypeId::of::<PartialObject>();
-        let running = self.shared.running.lock();
-        let candidates =
-            running.iter().filter(|(id, _)| id.resource == *resource && id.filter == Filter::default());
-        candidates.min_by_key(|(id, _)| id.object == metadata).map(|(_, running)| running.erased.clone())
+        let parts = table.get_mut(resource)?.iter_mut();
+        let candidates = parts
+            .filter(|(part, running)| part.filter == Filter::default() && running.erased.strong_count() > 0);
+        candidates.min_by_key(|(part, _)| part.object == metadata).map(|(_, running)| running)
     }
 
-    fn start<T: Object>(&self, resource: ResourceType, filter: Filter, form: Form) -> Arc<Informer<T>> {
-        let id = Id { resource: resource.clone(), filter, object: TypeId::of::<T>() };
-        let mut running = self.shared.running.lock();
-        let present =
-            running.get(&id).and_then(|running| running.typed.clone().downcast::<Informer<T>>().ok());
-        if let Some(informer) = present {
+    fn get_or_start<T: Object>(
+        &self,
+        resource: &ResourceType,
+        filter: Filter,
+        form: Form,
+    ) -> Arc<Informer<T>> {
+        self.start(&mut self.shared.running.lock(), resource.clone(), filter, form)
+    }
+
+    fn start<T: Object>(
+        &self,
+        running: &mut Table,
+        resource: ResourceType,
+        filter: Filter,
+        form: Form,
+    ) -> Arc<Informer<T>> {
+        let part = Part { filter, object: TypeId::of::<T>() };
+        if let Some(present) = running.get_mut(&resource).and_then(|parts| parts.get_mut(&part))
+            && let Some(typed) = present.typed.upgrade()
+            && let Ok(informer) = typed.downcast::<Informer<T>>()
+        {
+            present.keep();
             return informer;
         }
-        let source = (self.shared.source)(&resource, &id.filter, form);
+        keep_if(running, |running| running.erased.strong_count() > 0);
+        let source = (self.shared.source)(&resource, &part.filter, form);
         // With the same seed, all informers would have the same jitter.
         let seed = self.shared.options.seed ^ FxBuildHasher.hash_one(&resource);
         let rng = StdRng::seed_from_u64(seed);
         let (era, options) = (self.shared.era.clone(), &self.shared.options);
-        let informer = Arc::new(Informer::<T>::start_in(era, resource, source, options, rng));
-        running.insert(id, Running { typed: informer.clone(), erased: informer.clone() });
+        let informer = Arc::new(Informer::<T>::start_in(era, resource.clone(), source, options, rng));
+        let kept: Arc<dyn AnyInformer> = informer.clone();
+        let typed: Arc<dyn Any + Send + Sync> = informer.clone();
+        let (typed, erased) = (Arc::downgrade(&typed), Arc::downgrade(&kept));
+        running.entry(resource).or_default().insert(part, Running { typed, erased, kept: Some(kept) });
         informer
     }
+}
+
+/// All informers, sorted by resource.
+fn each(table: &Table) -> impl Iterator<Item = &Running> {
+    table.values().flat_map(BTreeMap::values)
+}
+
+fn keep_if(table: &mut Table, is_kept: impl Fn(&Running) -> bool) {
+    table.retain(|_, parts| {
+        parts.retain(|_, running| is_kept(running));
+        !parts.is_empty()
+    });
 }

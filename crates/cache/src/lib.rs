@@ -34,6 +34,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod version_waits;
+mod witness;
 
 pub use change::{Change, MetaChange, Origin};
 pub use fanout::{Handler, Subscription};

@@ -58,11 +58,11 @@ impl<T: Object> Listing for ListingOf<T> {
             Decoded::Object(object) => self.listed_object(object),
             Decoded::Undecodable(key, header, error) => {
                 if self.is_news(&key, &header) {
-                    self.writer.apply_undecodable(key.clone(), header, &error, self.origin);
+                    self.writer.apply_undecodable(key.clone(), header, error, self.origin);
                 }
                 self.seen_undecodable.insert(key);
             }
-            Decoded::Unidentified(error) => self.writer.state.unidentified(&error),
+            Decoded::Unidentified(error) => self.writer.state.unidentified(error),
             Decoded::NeedsJson(error) => self.writer.state.needs_json(error),
         }
     }
@@ -94,7 +94,11 @@ impl<T: Object> Listing for ListingOf<T> {
         if origin == Origin::Relist {
             Counters::add(&writer.state.counters.relists, 1);
         }
-        writer.forget_deleted();
+        let goes_back = is_after_restore || (!version.is_unknown() && version < reached);
+        writer.forget_deleted(|key, uid| {
+            let listed = seen.get(&key.namespace, &key.name);
+            goes_back || seen_undecodable.contains(key) || listed.is_some_and(|object| object.uid() == uid)
+        });
         writer.state.listed.send_replace(which);
         writer.set_version(version);
         writer.state.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
@@ -106,7 +110,8 @@ impl<T: Object> ListingOf<T> {
     pub(crate) fn begin(writer: Arc<StoreWriter<T>>) -> Self {
         let origin = if writer.state.has_synced() { Origin::Relist } else { Origin::Initial };
         let which = writer.state.begin_list();
-        let is_after_restore = origin == Origin::Relist && which.era > writer.state.listed.borrow().era;
+        let is_after_restore =
+            origin == Origin::Relist && which.is_after_restore_since(&writer.state.listed.borrow());
         let (seen, seen_undecodable) = (Table::default(), BTreeSet::new());
         // Before the first list is complete, nothing is known that could be contradicted.
         let reached = match origin {

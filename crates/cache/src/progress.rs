@@ -18,7 +18,7 @@ pub trait Progress: Send + Sync {
     /// The version up to which the cache has seen every change.
     fn version_reached(&self) -> ResourceVersion;
 
-    /// Completes when the cache has seen `version`, or the server has gone back to an earlier one. If the informer is stopped
+    /// Completes when the cache has seen `version`, or the server has returned to an earlier one. If the informer is stopped
     /// before that, it never completes: use a timeout.
     fn reached(&self, version: ResourceVersion) -> BoxFuture<'static, ()>;
 
@@ -34,7 +34,7 @@ pub trait Progress: Send + Sync {
     /// Completes when the list of that number, or a later one, is complete.
     fn listed(&self, number: u64) -> BoxFuture<'static, ()>;
 
-    /// How often the server has gone back to an earlier version, as after a restore of etcd.
+    /// The number of restores of etcd that were detected.
     fn era(&self) -> u64;
 
     /// Reports the version in the response to a write. If the server later has a lower one, it was restored, also if no cache had
@@ -42,7 +42,7 @@ pub trait Progress: Send + Sync {
     fn wrote(&self, version: ResourceVersion);
 
     /// Reports that the response to a write had a version that the cache had passed before: the server has gone back since
-    /// `era`. All caches are listed again.
+    /// `era`. All caches are listed again, or this one only if it may have a store of its own.
     fn report_restore(&self, era: u64);
 
     /// Requests a relist, if the watch seems to have missed something.
@@ -67,6 +67,9 @@ pub trait AnyInformer: Progress {
 
     /// The [`era`](Progress::era) in which its latest list began.
     fn listed_in(&self) -> u64;
+
+    /// Whether its first list is under way, and began before this [`era`](Progress::era).
+    fn is_first_list_from_before(&self, era: u64) -> bool;
 
     /// How long, while the server responds, it has not been known whether etcd was restored, because the watch was lost. Recent times
     /// count, too. `None` if it is known.
@@ -135,7 +138,7 @@ impl<T: Object> Progress for Informer<T> {
     }
 
     fn report_restore(&self, era: u64) {
-        if self.writer.state.era.end(era) {
+        if self.writer.state.went_back(era) {
             tracing::warn!(resource = %self.writer.state.resource, "a write returned a version from the past; listing all resources again");
         }
     }
@@ -172,6 +175,10 @@ impl<T: Object> AnyInformer for Informer<T> {
 
     fn listed_in(&self) -> u64 {
         self.writer.state.listed.borrow().era
+    }
+
+    fn is_first_list_from_before(&self, era: u64) -> bool {
+        self.writer.state.is_first_list_from_before(era)
     }
 
     fn in_doubt_for(&self) -> Option<Duration> {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use flyball_api::{Key, ResourceVersion};
-use flyball_client::RawObject;
+use flyball_client::{self as client, RawObject};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
@@ -69,7 +69,7 @@ pub(crate) enum EventKind {
 pub(crate) enum Class {
     /// The version or continue token is too old for the server, or newer than its own: only a new list helps.
     VersionUnusable,
-    /// Objects cannot be read as protobuf. From now on, JSON is requested.
+    /// Objects cannot be read as protobuf, or the server refuses it: JSON must be requested.
     Encoding,
     /// The server does not support the request.
     Refused,
@@ -93,6 +93,16 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// Whether the server cannot be reached, or has too much to do at present: all requests may fail alike, and a list would be the
+    /// worst. A request that gets no response is another matter: behind some proxies that is so for watches alone.
+    pub(crate) fn is_of_server(&self) -> bool {
+        let is_unreachable = matches!(
+            self.cause.downcast_ref(),
+            Some(client::Error::Unreachable { .. } | client::Error::Credentials { .. })
+        );
+        is_unreachable || self.retry_after.is_some()
+    }
+
     /// The failure and all its causes in one line.
     pub(crate) fn chain(&self) -> String {
         let mut text = self.to_string();

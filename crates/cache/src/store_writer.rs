@@ -117,9 +117,9 @@ impl<T: Object> StoreWriter<T> {
         Self { store: Store::new(), fanout, state, deleted: Mutex::default() }
     }
 
-    /// After a list: the last deletion may be one that was undone by a restore.
-    pub(crate) fn forget_deleted(&self) {
-        self.deleted.lock().take();
+    /// Forgets the last deletion if a list shows that it was undone. Otherwise a later restore of etcd may still undo it.
+    pub(crate) fn forget_deleted(&self, was_undone: impl Fn(&Key, &Uid) -> bool) {
+        self.deleted.lock().take_if(|(key, header)| was_undone(key, &header.uid));
     }
 
     pub(crate) fn set_version(&self, version: ResourceVersion) {
@@ -153,11 +153,11 @@ impl<T: Object> StoreWriter<T> {
             Decoded::Undecodable(key, header, error) => {
                 let (version, fresh) = (header.version, self.is_fresh(&key, header.version));
                 if fresh {
-                    self.apply_undecodable(key, header, &error, Origin::Watch);
+                    self.apply_undecodable(key, header, error, Origin::Watch);
                 }
                 (version, fresh)
             }
-            Decoded::Unidentified(error) => return self.state.unidentified(&error),
+            Decoded::Unidentified(error) => return self.state.unidentified(error),
             Decoded::NeedsJson(error) => return self.state.needs_json(error),
         };
         if applied {
@@ -184,11 +184,11 @@ impl<T: Object> StoreWriter<T> {
         let (key, header, last) = match decode::<T>(object) {
             Decoded::Object(object) => (object.key(), Header::of(&*object), Some(object)),
             Decoded::Undecodable(key, header, error) => {
-                self.state.undecodable_end(&key, &error);
+                self.state.undecodable_end(&key, error);
                 (key, header, None)
             }
             Decoded::Unidentified(error) => {
-                self.state.unidentified(&error);
+                self.state.unidentified(error);
                 return None;
             }
             Decoded::NeedsJson(error) => {
@@ -217,7 +217,11 @@ impl<T: Object> StoreWriter<T> {
         let key = object.key();
         self.remove_predecessor(&delivery, &key, &Header::of(&**object), origin);
         let old = self.store.put(object);
-        delivery.deliver(&Change { old: old.as_ref(), new: Some(object), origin });
+        // A list may repeat the version that is held because a later one cannot be decoded.
+        let is_held = |old: &Arc<T>| !version_of(old).is_unknown() && version_of(old) == version_of(object);
+        if !old.as_ref().is_some_and(is_held) {
+            delivery.deliver(&Change { old: old.as_ref(), new: Some(object), origin });
+        }
     }
 
     /// Records a version that cannot be decoded. The last decodable version of the same object stays (see [`Store`]).
@@ -225,7 +229,7 @@ impl<T: Object> StoreWriter<T> {
         &self,
         key: Key,
         header: Header,
-        error: &serde_json::Error,
+        error: serde_json::Error,
         origin: Origin,
     ) {
         self.state.undecodable(&key, &header, error);
@@ -249,4 +253,8 @@ impl<T: Object> StoreWriter<T> {
         let last = last.filter(|last| last.uid() == held.uid()).unwrap_or(held);
         delivery.deliver(&Change::vanished(&last, origin));
     }
+}
+
+fn version_of<T: Object>(object: &Arc<T>) -> ResourceVersion {
+    object.meta().resource_version
 }

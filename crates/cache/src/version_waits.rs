@@ -33,7 +33,7 @@ impl VersionWaits {
         }
     }
 
-    /// For when the server has gone back and may never reach these versions.
+    /// Ends all waits after a restore of etcd: the server may never reach these versions.
     pub(crate) fn wake_all(&self) {
         for (_, waiters) in std::mem::take(&mut *self.awaited.lock()) {
             waiters.close();

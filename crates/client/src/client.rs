@@ -11,17 +11,26 @@ use http_body_util::BodyExt;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use crate::encoding;
-use crate::error::{ApiStatus, Error};
+use crate::encoding::Encoding;
+use crate::error::Error;
 use crate::fence::Fence;
 use crate::frames::MAX_FRAME;
 use crate::limiter::Limiter;
 use crate::request::{Accept, Request, Verb, WatchParams, http_request};
+use crate::status::ApiStatus;
 use crate::transport::{Body, BoxError, Transport, TransportError};
 use crate::watch::WatchStream;
 
-/// The deadline of a request unless the options say otherwise.
+/// The deadline of a read unless the options say otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(32);
+/// The deadline of a write, longer than an API server may work on it (see [`CARRIED_OUT_WITHIN`]): a write that is given up while
+/// slow webhooks are called is never made. Dead connections are noticed long before that.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(64);
+/// An API server carries out no request for longer than this (`--request-timeout`).
+pub const CARRIED_OUT_WITHIN: Duration = Duration::from_secs(60);
+
+/// A request that was not given up waited no longer than this for a new connection.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
 
 /// How often a response with `Retry-After` is followed. Upstream: client-go rest/request.go.
 const MAX_RETRIES: u32 = 10;
@@ -47,8 +56,10 @@ pub struct ClientOptions {
     pub burst: u32,
     /// Sent as `fieldManager` with writes. Without it, servers take the user agent's first word.
     pub field_manager: Option<SmolStr>,
-    /// Time for each attempt of a request. Watches are exempt.
+    /// Time for each attempt of a read. Watches are exempt.
     pub timeout: Duration,
+    /// The same for a write.
+    pub write_timeout: Duration,
     pub observer: Option<Arc<dyn Observer>>,
     /// Checked before every attempt of a write.
     pub fence: Option<Fence>,
@@ -64,10 +75,19 @@ impl Default for ClientOptions {
             burst: 30,
             field_manager: None,
             timeout: DEFAULT_TIMEOUT,
+            write_timeout: WRITE_TIMEOUT,
             observer: None,
             fence: None,
             protobuf: false,
         }
+    }
+}
+
+impl ClientOptions {
+    /// The same with this time for each attempt of any request, a write included.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        Self { timeout: limit, write_timeout: limit, ..self }
     }
 }
 
@@ -103,13 +123,14 @@ pub struct Attempt<'a> {
     pub received: usize,
 }
 
+/// A successful response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// The HTTP status code, 2xx.
     pub code: u16,
     pub body: Bytes,
-    /// Whether the body is protobuf, which is only requested by callers that can read it.
-    pub(crate) is_protobuf: bool,
+    /// Protobuf is only requested by callers that can read it.
+    pub(crate) encoding: Encoding,
 }
 
 /// One identity. Clones share connections and rate limit.
@@ -157,6 +178,17 @@ impl Client {
         &self.inner.options
     }
 
+    /// Whether lists and watches of a resource (or of its metadata) request protobuf if their parameters allow it.
+    pub fn offers_protobuf(&self, resource: &flyball_api::ResourceType, metadata_only: bool) -> bool {
+        let params = WatchParams { metadata_only, protobuf: true, ..WatchParams::default() };
+        self.offers(&params.request(resource))
+    }
+
+    /// Whether this request offers protobuf.
+    pub(crate) fn offers(&self, request: &Request) -> bool {
+        self.inner.options.protobuf && request.offers_protobuf()
+    }
+
     /// Sends a request, follows `Retry-After`, and repeats reads without a response.
     pub async fn request(&self, mut request: Request) -> Result<Reply, Error> {
         if let Some(manager) = &self.inner.options.field_manager
@@ -198,7 +230,7 @@ impl Client {
             {
                 fence.check().map_err(|source| Error::Fenced { what: what(name), source })?;
             }
-            let outcome = self.attempt(http.clone(), attempt > 0).await;
+            let outcome = self.attempt(http.clone(), verb, attempt > 0).await;
             attempt += 1;
             let wait = match outcome {
                 Outcome::Answered(reply) if (200..300).contains(&reply.code) => return Ok(reply),
@@ -216,18 +248,18 @@ impl Client {
                     let status = ApiStatus::from_answer(reply.code, verb == Verb::Create, None, &reply.body);
                     return Err(Error::Status(Box::new(status)));
                 }
-                Outcome::Lost(_) if !verb.is_write() && attempt <= REREADS => REREAD_AFTER,
-                Outcome::Lost(source) if verb.is_write() => {
-                    return Err(Error::OutcomeUnknown { what: what(name), source });
+                Outcome::Lost { .. } if !verb.is_write() && attempt <= REREADS => REREAD_AFTER,
+                Outcome::Lost { source, until } if verb.is_write() => {
+                    return Err(Error::OutcomeUnknown { what: what(name), source, until });
                 }
-                Outcome::Lost(source) | Outcome::NotSent(source) => {
+                Outcome::Lost { source, .. } | Outcome::NotSent(source) => {
                     return Err(Error::Unreachable { what: what(name), source });
                 }
-                Outcome::TimedOut(limit) if verb.is_write() => {
+                Outcome::TimedOut { limit, until } if verb.is_write() => {
                     let source = format!("no answer within {limit:?}").into();
-                    return Err(Error::OutcomeUnknown { what: what(name), source });
+                    return Err(Error::OutcomeUnknown { what: what(name), source, until: Some(until) });
                 }
-                Outcome::TimedOut(limit) => return Err(Error::Deadline { what: what(name), limit }),
+                Outcome::TimedOut { limit, .. } => return Err(Error::Deadline { what: what(name), limit }),
                 Outcome::NoCredentials(problem) => {
                     return Err(Error::Credentials { what: what(name), problem: problem.into() });
                 }
@@ -245,12 +277,15 @@ impl Client {
         }
     }
 
-    async fn attempt(&self, http: http::Request<Bytes>, is_retry: bool) -> Outcome {
-        let limit = self.inner.options.timeout;
+    async fn attempt(&self, http: http::Request<Bytes>, verb: Verb, is_retry: bool) -> Outcome {
+        let options = &self.inner.options;
+        let limit = if verb.is_write() { options.write_timeout } else { options.timeout };
         let started = Instant::now();
         let (method, sent) = (http.method().clone(), http.body().len());
         let exchange = exchange(&*self.inner.transport, http);
-        let outcome = tokio::time::timeout(limit, exchange).await.unwrap_or(Outcome::TimedOut(limit));
+        let timed_out =
+            || Outcome::TimedOut { limit, until: started + CONNECTED_WITHIN + CARRIED_OUT_WITHIN };
+        let outcome = tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| timed_out());
         if let Some(observer) = &self.inner.options.observer {
             let (code, received) = match &outcome {
                 Outcome::Answered(reply) => (Some(reply.code), reply.body.len()),
@@ -306,15 +341,19 @@ impl Client {
             Ok(Err(TransportError::Credentials(problem))) => {
                 return Err(Error::Credentials { what, problem: problem.into() });
             }
-            Ok(Err(TransportError::NotSent(source) | TransportError::Lost(source))) => {
+            Ok(Err(
+                TransportError::NotSent(source)
+                | TransportError::Lost(source)
+                | TransportError::Silent { source, .. },
+            )) => {
                 return Err(Error::Unreachable { what, source });
             }
             Ok(Ok(response)) => response,
         };
         let code = response.status().as_u16();
         if response.status().is_success() {
-            let is_protobuf = encoding::is_protobuf(response.headers());
-            return Ok(WatchStream::new(response.into_body(), is_protobuf, what, MAX_FRAME));
+            let encoding = Encoding::of(response.headers());
+            return Ok(WatchStream::new(response.into_body(), encoding, what, MAX_FRAME));
         }
         let after = retry_after(response.headers());
         let body =
@@ -333,10 +372,21 @@ impl fmt::Debug for Client {
 /// The outcome of one attempt.
 enum Outcome {
     Answered(Reply),
-    Refused { code: u16, retry_after: Option<Duration>, body: Bytes },
-    Lost(BoxError),
+    Refused {
+        code: u16,
+        retry_after: Option<Duration>,
+        body: Bytes,
+    },
+    /// A write may be carried out until then, if not by now.
+    Lost {
+        source: BoxError,
+        until: Option<Instant>,
+    },
     NotSent(BoxError),
-    TimedOut(Duration),
+    TimedOut {
+        limit: Duration,
+        until: Instant,
+    },
     NoCredentials(String),
     TooLarge,
 }
@@ -345,22 +395,24 @@ async fn exchange(transport: &dyn Transport, http: http::Request<Bytes>) -> Outc
     let response = match transport.send(http).await {
         Ok(response) => response,
         Err(TransportError::NotSent(error)) => return Outcome::NotSent(error),
-        Err(TransportError::Lost(error)) => return Outcome::Lost(error),
+        Err(TransportError::Lost(source)) => return Outcome::Lost { source, until: None },
+        Err(TransportError::Silent { sent, source }) => {
+            return Outcome::Lost { source, until: Some(sent + CARRIED_OUT_WITHIN) };
+        }
         Err(TransportError::Credentials(problem)) => return Outcome::NoCredentials(problem),
     };
     let (head, body) = response.into_parts();
     let code = head.status.as_u16();
     let limit = if head.status.is_success() { MAX_ANSWER } else { MAX_REFUSAL };
     match (read(body, limit).await, head.status.is_success()) {
-        (Ok(body), true) => {
-            Outcome::Answered(Reply { code, body, is_protobuf: encoding::is_protobuf(&head.headers) })
-        }
+        (Ok(body), true) => Outcome::Answered(Reply { code, body, encoding: Encoding::of(&head.headers) }),
         // The status code is enough, even without the body.
         (body, false) => {
             Outcome::Refused { code, retry_after: retry_after(&head.headers), body: body.unwrap_or_default() }
         }
         (Err(ReadError::TooLarge), true) => Outcome::TooLarge,
-        (Err(ReadError::Lost(error)), true) => Outcome::Lost(error),
+        // The server has answered, so it has carried the request out.
+        (Err(ReadError::Lost(source)), true) => Outcome::Lost { source, until: None },
     }
 }
 

@@ -11,13 +11,21 @@ pub(crate) struct Config {
     /// The name in the server's certificate, if it is not the host of `server`.
     pub(crate) tls_server_name: Option<String>,
     pub(crate) trust: Trust,
+    /// `certificate-authority-data`, from base64 only: comments and the order of the lines are kept.
+    pub(crate) inline_authority: Option<String>,
     pub(crate) user: User,
 }
 
 impl Config {
     /// A server that the system's certificates vouch for, and no identity.
     pub(crate) fn new(server: http::Uri) -> Self {
-        Self { server, tls_server_name: None, trust: Trust::System, user: User::default() }
+        Self {
+            server,
+            tls_server_name: None,
+            trust: Trust::System,
+            inline_authority: None,
+            user: User::default(),
+        }
     }
 }
 

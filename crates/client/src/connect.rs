@@ -8,7 +8,7 @@ use rustls::pki_types::CertificateDer;
 
 use crate::config::User;
 use crate::credentials::Credentials;
-use crate::dial::Dialer;
+use crate::dial::{Carries, Dialer};
 use crate::fence::Fence;
 use crate::kubeconfig::{self, ConfigError, ConnectOptions};
 use crate::pool::{Limits, Pool};
@@ -18,13 +18,22 @@ use crate::transport::Transport;
 /// Transports to one API server. Nothing is dialled before the first request.
 #[derive(Clone)]
 pub struct Connection {
-    server: http::Uri,
+    server: String,
     origin: String,
     transport: Arc<dyn Transport>,
+    /// What sends requests, unless nothing is to be written.
+    pools: Option<Requests>,
     watch_transport: Arc<dyn Transport>,
     anonymous_transport: Arc<dyn Transport>,
     lease_transport: Option<Arc<dyn Transport>>,
     certificate_authority: Option<Arc<str>>,
+}
+
+/// The connections for requests: with the configured identity, and with none.
+#[derive(Clone)]
+struct Requests {
+    own: Arc<Pool>,
+    anonymous: Arc<Pool>,
 }
 
 impl Connection {
@@ -50,21 +59,36 @@ impl Connection {
         self.lease_transport.clone()
     }
 
+    /// The same server for controllers under another lease: other connections for requests, on which nothing is sent while `fence`
+    /// is closed either.
+    pub fn under(&self, fence: &Fence) -> Self {
+        let Some(Requests { own, anonymous }) = &self.pools else { return self.clone() };
+        let pools = Requests { own: Arc::new(own.under(fence)), anonymous: Arc::new(anonymous.under(fence)) };
+        Self {
+            transport: pools.own.clone(),
+            anonymous_transport: pools.anonymous.clone(),
+            pools: Some(pools),
+            ..self.clone()
+        }
+    }
+
     /// The same server, without sending any write to it.
     pub fn shadowed(self) -> Self {
         Self {
             transport: Shadow::over(self.transport),
             watch_transport: Shadow::over(self.watch_transport),
             anonymous_transport: Shadow::over(self.anonymous_transport),
+            pools: None,
             ..self
         }
     }
 
-    pub fn server(&self) -> &http::Uri {
+    /// The URL of the server, for messages.
+    pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// The CA certificates of the server, as PEM; absent if the system's are used.
+    /// The `certificate-authority-data` of the kubeconfig, byte for byte; absent if there is none, as when a file is named instead.
     pub fn certificate_authority(&self) -> Option<Arc<str>> {
         self.certificate_authority.clone()
     }
@@ -99,14 +123,17 @@ async fn open(options: &ConnectOptions, fence: Option<Fence>) -> Result<Connecti
     let kubeconfig::Loaded { config, origin, proxy } = kubeconfig::load(options)?;
     let unusable = |source| ConfigError::Credentials { origin: origin.clone(), source };
     let server = config.server.clone();
-    let dialer = |fence: Option<Fence>| {
-        Dialer::new(server.clone(), config.tls_server_name.as_deref(), proxy.clone(), fence)
+    let dialer = |carries| {
+        Dialer::new(server.clone(), config.tls_server_name.as_deref(), proxy.clone(), carries)
             .map(Arc::new)
             .map_err(unusable)
     };
-    let (open, fenced) = (dialer(None)?, dialer(fence.clone())?);
+    // The elector waits for nothing that runs on the runtime of the controllers, a look-up of the server's name included.
+    let watches = dialer(Carries::Watches)?;
+    let fenced = dialer(Carries::Requests(fence.iter().cloned().collect()))?;
+    let leases = dialer(Carries::Requests(vec![]))?;
 
-    let certificate_authority = config.trust.roots().map(|roots| pem(roots).into());
+    let certificate_authority = config.inline_authority.as_deref().map(Arc::from);
     let mut anonymous = config.clone();
     anonymous.user = User::default();
     let elector = match fence {
@@ -116,16 +143,20 @@ async fn open(options: &ConnectOptions, fence: Option<Fence>) -> Result<Connecti
     let credentials = Arc::new(Credentials::new(config).await.map_err(unusable)?);
     let anonymous = Arc::new(Credentials::new(anonymous).await.map_err(unusable)?);
     let pool = |dialer: &Arc<Dialer>, credentials: &Arc<Credentials>, limits| {
-        Pool::new(dialer.clone(), credentials.clone(), limits)
-            .map(|pool| Arc::new(pool) as Arc<dyn Transport>)
-            .map_err(unusable)
+        Pool::new(dialer.clone(), credentials.clone(), limits).map(Arc::new).map_err(unusable)
     };
+    let requests = Requests {
+        own: pool(&fenced, &credentials, Limits::REQUESTS)?,
+        anonymous: pool(&fenced, &anonymous, Limits::REQUESTS)?,
+    };
+    let lease_pool = elector.map(|own| pool(&leases, &own, Limits::REQUESTS)).transpose()?;
     Ok(Connection {
-        transport: pool(&fenced, &credentials, Limits::REQUESTS)?,
-        watch_transport: pool(&open, &credentials, Limits::WATCHES)?,
-        anonymous_transport: pool(&fenced, &anonymous, Limits::REQUESTS)?,
-        lease_transport: elector.map(|own| pool(&open, &own, Limits::REQUESTS)).transpose()?,
-        server,
+        transport: requests.own.clone(),
+        watch_transport: pool(&watches, &credentials, Limits::WATCHES)?,
+        anonymous_transport: requests.anonymous.clone(),
+        pools: Some(requests),
+        lease_transport: lease_pool.map(|pool| pool as Arc<dyn Transport>),
+        server: watches.describe(),
         origin,
         certificate_authority,
     })

@@ -9,11 +9,12 @@ use smol_str::SmolStr;
 
 use crate::client::Client;
 use crate::credentials::chain;
+use crate::encoding::Encoding;
 use crate::error::Error;
 use crate::request::Accept;
 
 /// Group documents fetched at once, from servers without aggregated discovery.
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Discovery {
@@ -127,7 +128,7 @@ impl Client {
             };
             (group_version, document)
         });
-        let mut documents = documents.buffered(AT_ONCE);
+        let mut documents = documents.buffered(CONCURRENCY);
         while let Some((group_version, document)) = documents.next().await {
             match document {
                 Ok(list) => found.resources.extend(list.resources(&group_version)),
@@ -140,8 +141,11 @@ impl Client {
 }
 
 fn decode<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(body)
-        .map_err(|source| Error::Decode { what: format!("get {path}").into(), source })
+    serde_json::from_slice(body).map_err(|source| Error::Decode {
+        what: format!("get {path}").into(),
+        encoding: Encoding::Json,
+        source,
+    })
 }
 
 /// Versions are in order of preference, so the first that serves a resource is the preferred one.

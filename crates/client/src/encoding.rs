@@ -20,11 +20,24 @@ pub(crate) fn is_offered(resource: &ResourceType, subresource: Option<&str>) -> 
         && Message::of_kind(&resource.api_version(), &resource.kind).is_some()
 }
 
-/// Whether the response is protobuf. What has no known content type is taken as JSON.
-pub(crate) fn is_protobuf(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media_type = content_type.split(';').next().unwrap_or_default();
-    media_type.trim().eq_ignore_ascii_case(protobuf::MEDIA_TYPE)
+/// The encoding of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Json,
+    Protobuf,
+}
+
+impl Encoding {
+    /// That of a response with these headers. What has no known content type is taken as JSON.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let content_type =
+            headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let media_type = content_type.split(';').next().unwrap_or_default();
+        match media_type.trim().eq_ignore_ascii_case(protobuf::MEDIA_TYPE) {
+            true => Self::Protobuf,
+            false => Self::Json,
+        }
+    }
 }
 
 /// An object as the server sent it, not decoded yet.
@@ -129,20 +142,20 @@ mod tests {
     fn the_content_type_decides() {
         #[rustfmt::skip]
         let table = [
-            (None,                                                  false),
-            (Some("application/json"),                              false),
-            (Some("application/json;stream=watch"),                 false),
-            (Some("application/vnd.kubernetes.protobuf"),           true),
-            (Some("Application/Vnd.Kubernetes.Protobuf ; stream=watch"), true),
-            (Some("application/vnd.kubernetes.protobuf2"),          false),
-            (Some("text/html"),                                     false),
+            (None,                                                  Encoding::Json),
+            (Some("application/json"),                              Encoding::Json),
+            (Some("application/json;stream=watch"),                 Encoding::Json),
+            (Some("application/vnd.kubernetes.protobuf"),           Encoding::Protobuf),
+            (Some("Application/Vnd.Kubernetes.Protobuf ; stream=watch"), Encoding::Protobuf),
+            (Some("application/vnd.kubernetes.protobuf2"),          Encoding::Json),
+            (Some("text/html"),                                     Encoding::Json),
         ];
         for (content_type, want) in table {
             let mut headers = HeaderMap::new();
             if let Some(content_type) = content_type {
                 headers.insert(CONTENT_TYPE, content_type.parse().unwrap());
             }
-            assert_eq!(is_protobuf(&headers), want, "{content_type:?}");
+            assert_eq!(Encoding::of(&headers), want, "{content_type:?}");
         }
     }
 }

@@ -133,23 +133,24 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(LAST)
 }
 
-/// A connection that sends nothing while the fence is closed. Requests that were waiting when the process was stopped (for
+/// A connection that sends nothing while a fence is closed. Requests that were waiting when the process was stopped (for
 /// the rate limiter, for a stream, in a buffer) are checked here last.
 pub(crate) struct FencedIo<S> {
     inner: S,
-    fence: Option<Fence>,
+    /// All of them have to be open.
+    fences: Vec<Fence>,
 }
 
 impl<S> FencedIo<S> {
-    pub(crate) fn new(inner: S, fence: Option<Fence>) -> Self {
-        Self { inner, fence }
+    pub(crate) fn new(inner: S, fences: Vec<Fence>) -> Self {
+        Self { inner, fences }
     }
 
     fn check(&self) -> io::Result<()> {
-        match &self.fence {
-            // Pings are checked here, too. Only requests are counted, in `Fence::check`.
-            Some(fence) if !fence.is_open() => Err(io::Error::new(io::ErrorKind::PermissionDenied, Fenced)),
-            _ => Ok(()),
+        // Pings are checked here, too. Only requests are counted, in `Fence::check`.
+        match self.fences.iter().all(Fence::is_open) {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, Fenced)),
         }
     }
 }

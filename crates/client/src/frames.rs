@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde_json::value::RawValue;
 
-use crate::encoding::RawObject;
+use crate::encoding::{Encoding, RawObject};
 
 /// client-go's limit for one frame. etcd refuses objects of a tenth of it.
 pub(crate) const MAX_FRAME: usize = 16 * 1024 * 1024;
@@ -49,10 +49,10 @@ pub(crate) enum Frames {
 }
 
 impl Frames {
-    pub(crate) fn new(is_protobuf: bool, limit: usize) -> Self {
-        match is_protobuf {
-            true => Self::Protobuf(Messages::new(limit)),
-            false => Self::Json(Lines::new(limit)),
+    pub(crate) fn new(encoding: Encoding, limit: usize) -> Self {
+        match encoding {
+            Encoding::Protobuf => Self::Protobuf(Messages::new(limit)),
+            Encoding::Json => Self::Json(Lines::new(limit)),
         }
     }
 

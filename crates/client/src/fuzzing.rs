@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use crate::encoding::Encoding;
 use crate::frames::{Frames, MAX_FRAME};
 use crate::kubeconfig::{ConnectOptions, Kubeconfig, resolve};
 
 /// The events of a watch whose body comes in chunks of this size, as text, up to the first error.
-pub fn watch_events(body: &[u8], is_protobuf: bool, chunk: usize) -> Vec<String> {
-    let mut frames = Frames::new(is_protobuf, MAX_FRAME);
+pub fn watch_events(body: &[u8], encoding: Encoding, chunk: usize) -> Vec<String> {
+    let mut frames = Frames::new(encoding, MAX_FRAME);
     let mut events = Vec::new();
     for chunk in body.chunks(chunk) {
         frames.push(chunk);

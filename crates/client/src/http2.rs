@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -15,14 +16,19 @@ use h2::{Reason, RecvStream};
 use http::header::CONTENT_LENGTH;
 use http_body::Frame;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
-use crate::pulse::{Heard, Pulse};
-use crate::transport::{BoxError, TransportError};
+use crate::gather::{Driver, Gathered};
+use crate::pulse::{CountedIo, Pulse};
+use crate::transport::{BoxError, TransportError, is_silence};
 
 /// Lists of large clusters stream faster with windows larger than the bandwidth-delay product.
 const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
+/// How long the first requests wait for the server to say how many streams it allows.
+const SETTINGS_WITHIN: Duration = Duration::from_secs(2);
 /// The limit for response headers.
 const MAX_HEADERS: u32 = 64 * 1024;
 
@@ -41,15 +47,17 @@ impl Connection {
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let pulse = Arc::new(Pulse::default());
+        let io = Gathered::new(CountedIo::new(io, pulse.clone()));
+        let held = io.held();
         let (sender, mut connection) = client::Builder::new()
             .enable_push(false)
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(MAX_HEADERS)
-            .handshake(Heard::new(io, pulse.clone()))
+            .handshake(io)
             .await?;
         let pings = connection.ping_pong();
-        let driver = tokio::spawn(connection.map(|ended| {
+        let driver = tokio::spawn(Driver::new(connection, held).map(|ended| {
             // Each request has its own error, so this is only a debug line.
             if let Err(error) = ended {
                 tracing::debug!(
@@ -61,20 +69,29 @@ impl Connection {
         .abort_handle();
         if let Some(pings) = pings {
             let (pulse, driver) = (pulse.clone(), driver.clone());
+            let (answered, answers) = oneshot::channel();
             tokio::spawn(async move {
-                pulse.stops(pings).await;
+                pulse.stops(pings, answered).await;
                 if !driver.is_finished() {
+                    pulse.has_stopped();
                     tracing::warn!("the API server does not respond, closing the connection");
                 }
                 // This ends all its requests.
                 driver.abort();
             });
+            // A response to the first ping comes after the server's settings.
+            let _ = tokio::time::timeout(SETTINGS_WITHIN, answers).await;
         }
         Ok(Self { sender, driver, pulse, spent: AtomicBool::new(false) })
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.spent.load(Ordering::Relaxed) || self.driver.is_finished()
+    }
+
+    /// How many streams the server allows at once. Further ones wait until others end.
+    pub(crate) fn max_streams(&self) -> usize {
+        self.sender.current_max_send_streams()
     }
 
     /// Whether the server still responds.
@@ -92,11 +109,11 @@ impl Connection {
         if !body.is_empty() {
             head.headers_mut().insert(CONTENT_LENGTH, body.len().into());
         }
-        let mut sender = self.sender.clone();
+        let (mut sender, sent) = (self.sender.clone(), Instant::now());
         let answer = match sender.send_request(head, body.is_empty()) {
             Ok((answer, mut stream)) => {
                 if !body.is_empty() {
-                    stream.send_data(body, true).map_err(|error| self.failed(error))?;
+                    stream.send_data(body, true).map_err(|error| self.failed(error, sent))?;
                 }
                 answer
             }
@@ -105,18 +122,19 @@ impl Connection {
                 return Err(TransportError::NotSent(error.into()));
             }
         };
-        let answer = answer.await.map_err(|error| self.failed(error))?;
+        let answer = answer.await.map_err(|error| self.failed(error, sent))?;
         Ok(answer.map(Received))
     }
 
-    fn failed(&self, error: h2::Error) -> TransportError {
+    fn failed(&self, error: h2::Error, sent: Instant) -> TransportError {
         if error.is_go_away() || error.is_io() {
             self.spent.store(true, Ordering::Relaxed);
         }
         if was_refused(&error) {
             TransportError::NotSent(error.into())
         } else {
-            TransportError::Lost(error.into())
+            let is_silent = self.pulse.is_over() || error.get_io().is_some_and(is_silence);
+            TransportError::no_response(sent, is_silent, error.into())
         }
     }
 }

@@ -28,8 +28,10 @@ pub const ACCOUNT_NAMESPACE: &str = "kube-system";
 const TOKEN_SECONDS: u64 = 3600;
 const RENEW_WITH_LEFT: u32 = 5;
 const ATTEMPTS: u32 = 4;
+/// A token that is granted for longer is renewed after this time.
+const LONGEST_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
-/// The delay after a failed renewal, while the old token is still valid.
+/// The delay after a failed renewal, while the old token is still valid, and after a new token was refused.
 const RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 
 const SERVICE_ACCOUNTS: ResourceType = ResourceType::new("", "v1", "serviceaccounts", "ServiceAccount", true);
@@ -71,7 +73,9 @@ impl Identities {
     }
 
     fn new(main: Client, user_agent: String, bearer_transport: Option<Arc<dyn Transport>>) -> Self {
-        let asking = main.with_options(ClientOptions { qps: 0.0, ..main.options().clone() });
+        // A request for a token stores nothing, so it is given up as early as a read.
+        let unlimited = ClientOptions { qps: 0.0, ..main.options().clone() };
+        let asking = main.with_options(unlimited.within(main.options().timeout));
         let accounts = Mutex::default();
         Self { inner: Arc::new(Inner { main, asking, user_agent, bearer_transport, accounts }) }
     }
@@ -104,6 +108,7 @@ impl Identities {
                 key: Key::new(ACCOUNT_NAMESPACE, name),
                 client: self.inner.asking.clone(),
                 token: Mutex::new(None),
+                refused: Mutex::new(None),
                 asking: tokio::sync::Mutex::new(()),
             })
         });
@@ -123,6 +128,8 @@ struct Account {
     key: Key,
     client: Client,
     token: Mutex<Option<Token>>,
+    /// When a token was last given up because the server refused it.
+    refused: Mutex<Option<Instant>>,
     /// Locked while a token is requested, so that a hundred requests share it.
     asking: tokio::sync::Mutex<()>,
 }
@@ -177,25 +184,36 @@ impl Account {
         }
     }
 
-    /// Removes a token that the server refused, unless it has been replaced meanwhile.
-    fn refused(&self, header: &HeaderValue) {
-        self.token.lock().take_if(|t| t.header == *header);
+    /// Removes a token that the server refused, unless it has been replaced meanwhile. Returns whether another one may be accepted:
+    /// a server that issues tokens and refuses them is not asked for one with each request.
+    fn refused(&self, header: &HeaderValue) -> bool {
+        let mut token = self.token.lock();
+        if token.as_ref().is_none_or(|token| token.header != *header) {
+            return true;
+        }
+        let mut refused = self.refused.lock();
+        if refused.is_some_and(|at| at.elapsed() < RENEWAL_PAUSE) {
+            return false;
+        }
+        *refused = Some(Instant::now());
+        *token = None;
+        true
     }
 
     async fn ask_patiently(&self) -> Result<Token, Error> {
         let mut backoff = FIRST_BACKOFF;
         for _ in 1..ATTEMPTS {
-            match self.ask().await {
+            match self.request_token().await {
                 Ok(token) => return Ok(token),
                 Err(error) => tracing::debug!(account = %self.key, error = %chain(&error), "no token yet"),
             }
             tokio::time::sleep(backoff).await;
             backoff *= 2;
         }
-        self.ask().await
+        self.request_token().await
     }
 
-    async fn ask(&self) -> Result<Token, Error> {
+    async fn request_token(&self) -> Result<Token, Error> {
         self.ensure_exists().await?;
         let asked = Instant::now();
         let body = json!({
@@ -211,7 +229,7 @@ impl Account {
         // The granted seconds on the local clock, so that the server's clock does not matter.
         let seconds =
             u64::try_from(answer.spec.expiration_seconds).ok().filter(|s| *s > 0).unwrap_or(TOKEN_SECONDS);
-        let life = Duration::from_secs(seconds);
+        let life = Duration::from_secs(seconds).min(LONGEST_LIFE);
         Ok(Token { header, renew_at: asked + life - life / RENEW_WITH_LEFT, expires_at: asked + life })
     }
 
@@ -282,7 +300,9 @@ impl Transport for AccountTransport {
             if response.status() != StatusCode::UNAUTHORIZED {
                 return Ok(response);
             }
-            account.refused(&header);
+            if !account.refused(&header) {
+                return Ok(response);
+            }
             let header = account.header().await?;
             inner.send(signed(request, header)).await
         })

@@ -1,9 +1,15 @@
 //! The rate limit of one identity: a token bucket on tokio's clock, with the semantics of client-go's flow control.
+//!
+//! At high rates, callers do not wake one by one: each timer, TLS record and system call would carry one request. They wake
+//! together on a grid of a few milliseconds, always after their tokens have been refilled.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+
+/// At rates that refill several tokens within this time, callers wake at multiples of it.
+const GRID: Duration = Duration::from_millis(4);
 
 /// A token bucket: starts full with `burst` tokens, refills at `qps` per second. Callers queue in order of arrival.
 #[derive(Debug)]
@@ -18,6 +24,8 @@ struct Bucket {
     /// Negative while callers wait: each has already taken the token that it waits for.
     tokens: f64,
     updated: Instant,
+    /// Where the grid begins; `None` if callers wake one by one.
+    grid: Option<Instant>,
 }
 
 impl Limiter {
@@ -26,17 +34,22 @@ impl Limiter {
         if qps.is_nan() || qps <= 0.0 || qps.is_infinite() {
             return Self { bucket: None };
         }
-        let burst = f64::from(burst.max(1));
-        Self { bucket: Some(Mutex::new(Bucket { qps, burst, tokens: burst, updated: Instant::now() })) }
+        let (burst, updated) = (f64::from(burst.max(1)), Instant::now());
+        let grid = (qps * GRID.as_secs_f64() >= 2.0).then_some(updated);
+        Self { bucket: Some(Mutex::new(Bucket { qps, burst, tokens: burst, updated, grid })) }
     }
 
     /// Waits for a token, and returns how long that took. A caller that is cancelled returns its token.
     pub async fn acquire(&self) -> Duration {
         let Some(bucket) = &self.bucket else { return Duration::ZERO };
-        let wait = bucket.lock().take();
+        let (since, wait) = bucket.lock().take();
         if !wait.is_zero() {
             let mut turn = Turn { bucket, waiting: true };
-            tokio::time::sleep(wait).await;
+            match since.checked_add(wait) {
+                // Not `sleep`, which would read the clock again: callers must wake at exactly the same time.
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => tokio::time::sleep(wait).await,
+            }
             turn.waiting = false;
         }
         wait
@@ -63,11 +76,30 @@ impl Bucket {
         self.updated = now;
     }
 
-    fn take(&mut self) -> Duration {
+    /// Takes a token. Returns the time, and how long to wait from then on.
+    fn take(&mut self) -> (Instant, Duration) {
         self.refill();
         self.tokens -= 1.0;
-        if self.tokens >= 0.0 { Duration::ZERO } else { Duration::from_secs_f64(-self.tokens / self.qps) }
+        (self.updated, self.wait())
     }
+
+    fn wait(&self) -> Duration {
+        if self.tokens >= 0.0 {
+            return Duration::ZERO;
+        }
+        let wait = Duration::try_from_secs_f64(-self.tokens / self.qps).unwrap_or(Duration::MAX);
+        self.grid.map_or(wait, |origin| {
+            let late = self.updated.saturating_duration_since(origin).saturating_add(wait);
+            wait.saturating_add(until_next(late))
+        })
+    }
+}
+
+/// From a time on the grid's clock to the next multiple of the grid.
+fn until_next(since_origin: Duration) -> Duration {
+    let beyond = since_origin.as_nanos() % GRID.as_nanos();
+    let rest = if beyond == 0 { 0 } else { GRID.as_nanos() - beyond };
+    Duration::from_nanos(u64::try_from(rest).unwrap_or_default())
 }
 
 /// A reserved token, returned when its owner stops waiting.
@@ -119,6 +151,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_rate_beyond_the_range_of_durations_is_no_panic() {
+        for qps in [1e-30, f64::MIN_POSITIVE] {
+            let limiter = Limiter::new(qps, 1);
+            limiter.acquire().await;
+            let waits = tokio::time::timeout(Duration::from_secs(3600), limiter.acquire()).await;
+            assert!(waits.is_err());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn idle_time_refills_no_further_than_the_burst() {
         let limiter = Limiter::new(10.0, 5);
         assert_eq!(elapsed(&limiter, 5).await, Duration::ZERO);
@@ -134,6 +176,54 @@ mod tests {
         let waits = futures::future::join_all((0..11).map(|_| limiter.acquire())).await;
         assert!(start.elapsed() >= Duration::from_secs(1));
         assert!(waits.is_sorted(), "first come, first served: {waits:?}");
+    }
+
+    /// When each of `calls` callers at once, in order of arrival, passed.
+    async fn passed(qps: f64, burst: u32, calls: usize) -> Vec<Duration> {
+        let limiter = std::sync::Arc::new(Limiter::new(qps, burst));
+        let start = Instant::now();
+        let passed = std::sync::Arc::new(Mutex::new(vec![]));
+        let callers = (0..calls).map(|caller| {
+            let (limiter, passed) = (limiter.clone(), passed.clone());
+            tokio::spawn(async move {
+                limiter.acquire().await;
+                passed.lock().push((caller, start.elapsed()));
+            })
+        });
+        futures::future::join_all(callers.collect::<Vec<_>>()).await;
+        let passed = std::mem::take(&mut *passed.lock());
+        assert!(passed.is_sorted_by_key(|(caller, _)| *caller), "first come, first served: {passed:?}");
+        passed.into_iter().map(|(_, at)| at).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_high_rates_callers_wake_together_and_never_too_early() {
+        for (qps, burst) in [(1000.0, 1), (1000.0, 30), (777.0, 5), (5000.0, 10)] {
+            let passed = passed(qps, burst, 500).await;
+            for (earlier, at) in passed.iter().enumerate() {
+                let refilled = f64::from(burst) + at.as_secs_f64() * qps;
+                assert!(
+                    (earlier + 1) as f64 <= refilled + 1e-6,
+                    "number {earlier} at {at:?} at {qps} per second"
+                );
+            }
+            let mut times = passed.clone();
+            times.dedup();
+            let took = times[times.len() - 1];
+            let most = took.as_millis() / GRID.as_millis() + 1;
+            assert!(times.len() as u128 <= most, "{} wake-ups in {took:?}", times.len());
+            let ideal = Duration::from_secs_f64((500.0 - f64::from(burst)) / qps);
+            assert!(took <= ideal + GRID + Duration::from_millis(1), "{took:?} for {ideal:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_low_rates_no_caller_waits_for_the_grid() {
+        // The first of them waits for 5 ms: not a multiple of the grid.
+        let passed = passed(200.0, 1, 20).await;
+        let exact = |number: usize| Duration::from_millis(5 * number as u64);
+        let slack = Duration::from_millis(1);
+        assert!(passed.iter().enumerate().all(|(n, at)| *at <= exact(n) + slack), "{passed:?}");
     }
 
     #[tokio::test(start_paused = true)]

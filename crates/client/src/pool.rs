@@ -1,5 +1,8 @@
 //! The connections of one identity to one server. HTTP/2 streams share connections up to a limit; HTTP/1.1 requests have one
 //! each, which is reused when the response has been read. Dead connections are replaced on the next request.
+//!
+//! Connections are opened on tasks of their own: a request that is given up does not give up the connection that it waited for. So
+//! a server that is slow at the TLS handshake is reached by requests that have less time than that takes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,7 +11,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, StatusCode, Uri, header};
 use http_body::{Frame, SizeHint};
@@ -16,19 +20,18 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
 use crate::credentials::{Credentials, Snapshot, chain};
 use crate::dial::{Dialer, Link};
+use crate::fence::Fence;
 use crate::http2;
-use crate::pulse::Vigil;
-use crate::transport::{Body, BoxError, Transport, TransportError};
+use crate::pulse::{SUSPECT_AFTER, SentMark};
+use crate::transport::{Body, BoxError, Transport, TransportError, is_silence};
 
 /// Idle HTTP/1.1 connections kept for the next request.
 const MAX_IDLE: usize = 16;
-/// HTTP/1.1 connections in use at once, for servers without HTTP/2.
-const MAX_HTTP1: usize = 256;
 /// Further connections that replace silent ones. There are so many only if servers accept connections and do not respond.
 const MAX_SUSPECTS: usize = 8;
 /// How often a request that certainly did not reach the server is sent again, on another connection.
@@ -36,18 +39,21 @@ const RESENDS: u32 = 3;
 /// The delay before it is sent again for the second time, and twice as long before the third, to avoid a hot loop.
 const RESEND_AFTER: Duration = Duration::from_millis(50);
 
-/// How many streams share an HTTP/2 connection, and how many connections there may be.
+/// How many streams share an HTTP/2 connection (if the server allows as many), and how many connections there may be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     streams: usize,
     connections: usize,
+    /// Connections in use at once to a server without HTTP/2.
+    http1: usize,
 }
 
 impl Limits {
     /// Requests come and go; Go's HTTP/2 servers allow 100 streams at once or more.
-    pub(crate) const REQUESTS: Self = Self { streams: 90, connections: 4 };
-    /// Watches are long, and share their connection's window.
-    pub(crate) const WATCHES: Self = Self { streams: 50, connections: 64 };
+    pub(crate) const REQUESTS: Self = Self { streams: 90, connections: 4, http1: 256 };
+    /// Watches are long, and share their connection's window. Over HTTP/1.1 each takes a connection for as long as it lasts, so
+    /// there have to be more than there are resources.
+    pub(crate) const WATCHES: Self = Self { streams: 50, connections: 64, http1: 4096 };
 }
 
 /// A [`Transport`] over real connections.
@@ -62,23 +68,27 @@ struct Inner {
     host: HeaderValue,
     /// Path of the server's URL.
     prefix: String,
-    open: Mutex<Open>,
-    /// Locked while dialling, so that a thousand requests at once do not open a thousand connections.
-    dialling: tokio::sync::Mutex<()>,
+    open: Arc<Mutex<Open>>,
     speaks_http1: AtomicBool,
     http1_slots: Arc<Semaphore>,
 }
 
 #[derive(Default)]
 struct Open {
-    shared: Vec<Arc<Shared>>,
+    shared: Vec<Arc<SharedConnection>>,
     idle: Vec<Http1>,
-    /// The last dial that failed, which fails the requests that were waiting for it.
-    failed: Option<(Instant, Arc<str>)>,
+    /// The dial that is under way. There is only one, so that a thousand requests at once do not open a thousand connections; all of
+    /// them wait for it, and fail if it fails.
+    dialling: Option<Dial>,
 }
 
+type Dial = Shared<BoxFuture<'static, Dialled>>;
+
+/// A new connection that requests share. `None` if it speaks HTTP/1.1, and is in the pool.
+type Dialled = Result<Option<Arc<SharedConnection>>, Arc<str>>;
+
 /// An HTTP/2 connection.
-struct Shared {
+struct SharedConnection {
     connection: http2::Connection,
     streams: AtomicUsize,
     tls_generation: u64,
@@ -90,10 +100,32 @@ struct Http1 {
     tls_generation: u64,
 }
 
-/// An HTTP/1.1 connection in use, by one request. An idle one has no slot.
+/// An HTTP/1.1 connection that one request uses. Idle connections do not count towards the limit.
 struct Single {
     connection: Http1,
     _slot: OwnedSemaphorePermit,
+    wait: Wait,
+}
+
+/// The wait for the response to a request over HTTP/1.1, which has no pings. If it is given up, the idle connections are closed: they
+/// have been silent for longer, and each would cost another request its time.
+struct Wait {
+    open: Arc<Mutex<Open>>,
+    since: Option<Instant>,
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        if self.since.is_some_and(|since| since.elapsed() >= SUSPECT_AFTER) {
+            self.open.lock().idle.clear();
+        }
+    }
+}
+
+/// A new connection. One that is shared is in the pool.
+enum Admitted {
+    Shared(Arc<SharedConnection>),
+    Single(Http1),
 }
 
 /// A permit to send one request.
@@ -104,16 +136,16 @@ enum Lease {
 
 /// One stream of a shared connection, counted until the response has been read.
 struct Stream {
-    shared: Arc<Shared>,
-    vigil: Vigil,
+    shared: Arc<SharedConnection>,
+    mark: SentMark,
     /// Its request is complete or has failed.
     is_over: bool,
 }
 
 impl Stream {
-    fn open(shared: &Arc<Shared>) -> Self {
+    fn open(shared: &Arc<SharedConnection>) -> Self {
         shared.streams.fetch_add(1, Ordering::Relaxed);
-        Self { shared: shared.clone(), vigil: shared.connection.pulse().vigil(), is_over: false }
+        Self { shared: shared.clone(), mark: shared.connection.pulse().mark(), is_over: false }
     }
 }
 
@@ -121,7 +153,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         self.shared.streams.fetch_sub(1, Ordering::Relaxed);
         if !self.is_over {
-            self.shared.connection.pulse().given_up(&self.vigil);
+            self.shared.connection.pulse().given_up(&self.mark);
         }
     }
 }
@@ -135,19 +167,16 @@ impl Pool {
         let url = dialer.url();
         let host = HeaderValue::from_str(url.authority().map_or("", |a| a.as_str()))?;
         let prefix = url.path().trim_end_matches('/').to_owned();
-        Ok(Self {
-            inner: Arc::new(Inner {
-                dialer,
-                credentials,
-                limits,
-                host,
-                prefix,
-                open: Mutex::default(),
-                dialling: tokio::sync::Mutex::new(()),
-                speaks_http1: AtomicBool::new(false),
-                http1_slots: Arc::new(Semaphore::new(MAX_HTTP1)),
-            }),
-        })
+        Ok(Self { inner: Inner::new(dialer, credentials, limits, host, prefix) })
+    }
+}
+
+impl Pool {
+    /// Other connections to the same server with the same credentials, on which nothing is sent while `fence` is closed either.
+    pub(crate) fn under(&self, fence: &Fence) -> Self {
+        let Inner { dialer, credentials, limits, host, prefix, .. } = &*self.inner;
+        let dialer = Arc::new(dialer.under(fence));
+        Self { inner: Inner::new(dialer, credentials.clone(), *limits, host.clone(), prefix.clone()) }
     }
 }
 
@@ -166,6 +195,25 @@ impl Transport for Pool {
 }
 
 impl Inner {
+    fn new(
+        dialer: Arc<Dialer>,
+        credentials: Arc<Credentials>,
+        limits: Limits,
+        host: HeaderValue,
+        prefix: String,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            dialer,
+            credentials,
+            limits,
+            host,
+            prefix,
+            open: Arc::default(),
+            speaks_http1: AtomicBool::new(false),
+            http1_slots: Arc::new(Semaphore::new(limits.http1)),
+        })
+    }
+
     async fn send(
         self: Arc<Self>,
         mut request: http::Request<Bytes>,
@@ -215,96 +263,127 @@ impl Inner {
         Ok(Uri::from_parts(parts)?)
     }
 
-    async fn lease(&self, credentials: &Snapshot) -> Result<Lease, BoxError> {
-        match self.reuse(credentials.tls_generation) {
+    async fn lease(self: &Arc<Self>, credentials: &Snapshot) -> Result<Lease, BoxError> {
+        let reused = self.reuse(&mut self.open.lock(), credentials.tls_generation);
+        match reused {
             Some(lease) => Ok(lease),
             // Boxed, so that the future of the many requests that need no dialling is small.
             None => Box::pin(self.dial(credentials)).await,
         }
     }
 
-    async fn dial(&self, credentials: &Snapshot) -> Result<Lease, BoxError> {
-        if self.speaks_http1.load(Ordering::Relaxed) {
-            return self.dial_http1(credentials).await;
-        }
-        let asked = Instant::now();
-        let one_at_a_time = self.dialling.lock().await;
-        if let Some(lease) = self.reuse(credentials.tls_generation) {
-            return Ok(lease);
-        }
-        if self.speaks_http1.load(Ordering::Relaxed) {
-            drop(one_at_a_time);
-            return self.dial_http1(credentials).await;
-        }
-        if let Some((_, error)) = self.open.lock().failed.as_ref().filter(|(at, _)| *at > asked) {
-            return Err(error.to_string().into());
-        }
-        match self.dialer.dial(credentials.tls.clone()).await {
-            Ok(link) => {
-                self.open.lock().failed = None;
-                self.admit(link, credentials.tls_generation).await
+    async fn dial(self: &Arc<Self>, credentials: &Snapshot) -> Result<Lease, BoxError> {
+        loop {
+            if self.speaks_http1.load(Ordering::Relaxed) {
+                return self.dial_http1(credentials).await;
             }
-            Err(error) => {
-                self.open.lock().failed = Some((Instant::now(), chain(&*error).into()));
-                Err(error)
+            let (dial, is_ours) = {
+                let mut open = self.open.lock();
+                if let Some(lease) = self.reuse(&mut open, credentials.tls_generation) {
+                    return Ok(lease);
+                }
+                match open.dialling.as_ref().filter(|dial| dial.peek().is_none()) {
+                    Some(dial) => (dial.clone(), false),
+                    None => (open.dialling.insert(self.start_dial(credentials)).clone(), true),
+                }
+            };
+            match dial.await {
+                // Also if its credentials have been replaced since, so that each round ends for at least one request.
+                Ok(Some(shared)) if is_ours => return Ok(Lease::Stream(Stream::open(&shared))),
+                Ok(_) => {}
+                Err(error) => return Err(error.to_string().into()),
             }
         }
     }
 
+    fn start_dial(self: &Arc<Self>, credentials: &Snapshot) -> Dial {
+        let (pool, tls, tls_generation) = (self.clone(), credentials.tls.clone(), credentials.tls_generation);
+        let dialled = tokio::spawn(async move {
+            let link = pool.dialer.dial(tls).await;
+            let mut open = pool.open.lock();
+            open.dialling = None;
+            match link {
+                Ok(link) => Ok(match pool.admit(&mut open, link, tls_generation) {
+                    Admitted::Shared(shared) => Some(shared),
+                    Admitted::Single(connection) => {
+                        open.idle.push(connection);
+                        None
+                    }
+                }),
+                Err(error) => Err(chain(&*error).into()),
+            }
+        });
+        dialled.map(|dialled| dialled.unwrap_or_else(|error| Err(error.to_string().into()))).boxed().shared()
+    }
+
     /// HTTP/1.1 connections are not shared: waits for a free slot, and opens a connection only then.
-    async fn dial_http1(&self, credentials: &Snapshot) -> Result<Lease, BoxError> {
+    async fn dial_http1(self: &Arc<Self>, credentials: &Snapshot) -> Result<Lease, BoxError> {
         let slot = self.http1_slots.clone().acquire_owned().await?;
-        let tls_generation = credentials.tls_generation;
+        let (tls, tls_generation) = (credentials.tls.clone(), credentials.tls_generation);
         let idle = self.open.lock().idle(tls_generation);
         if let Some(connection) = idle {
-            return Ok(Lease::Whole(Single { connection, _slot: slot }));
+            return Ok(self.whole(connection, slot));
         }
-        match self.dialer.dial(credentials.tls.clone()).await? {
-            Link::Http1(sender) => {
-                Ok(Lease::Whole(Single { connection: Http1 { sender, tls_generation }, _slot: slot }))
+        let (pool, (done, dialled)) = (self.clone(), oneshot::channel());
+        tokio::spawn(async move {
+            let link = pool.dialer.dial(tls).await;
+            let admitted = link.map(|link| (pool.admit(&mut pool.open.lock(), link, tls_generation), slot));
+            // The request was given up meanwhile: the next one takes the connection.
+            if let Err(Ok((Admitted::Single(connection), _slot))) = done.send(admitted) {
+                pool.keep(connection);
             }
-            link => self.admit(link, tls_generation).await,
-        }
+        });
+        Ok(match dialled.await?? {
+            (Admitted::Shared(shared), _) => Lease::Stream(Stream::open(&shared)),
+            (Admitted::Single(connection), slot) => self.whole(connection, slot),
+        })
     }
 
     /// A connection with a free stream. Connections with replaced credentials, and those on which the server does not respond,
     /// get no new streams: the server may respond on another connection, or at another address.
-    fn reuse(&self, tls_generation: u64) -> Option<Lease> {
-        let mut open = self.open.lock();
-        open.shared.retain(|c| !c.connection.is_closed() && c.tls_generation == tls_generation);
-        let trusted = || open.shared.iter().filter(|c| !c.connection.pulse().is_suspect());
+    fn reuse(&self, open: &mut Open, tls_generation: u64) -> Option<Lease> {
+        // A request that waited may have older credentials than a connection here.
+        open.shared.retain(|c| !c.connection.is_closed() && c.tls_generation >= tls_generation);
+        let own = || open.shared.iter().filter(|c| c.tls_generation == tls_generation);
+        let trusted = || own().filter(|c| !c.connection.pulse().is_suspect());
         if let Some(least) = trusted().min_by_key(|c| c.streams.load(Ordering::Relaxed)) {
-            let has_room = least.streams.load(Ordering::Relaxed) < self.limits.streams;
+            let most = self.limits.streams.min(least.connection.max_streams());
+            let has_room = least.streams.load(Ordering::Relaxed) < most;
             // Beyond the last connection, streams queue up on the existing ones.
             if has_room || trusted().count() >= self.limits.connections {
                 return Some(Lease::Stream(Stream::open(least)));
             }
         }
-        if open.shared.len() >= MAX_SUSPECTS + self.limits.connections {
-            let least = open.shared.iter().min_by_key(|c| c.streams.load(Ordering::Relaxed));
+        if own().count() >= MAX_SUSPECTS + self.limits.connections {
+            let least = own().min_by_key(|c| c.streams.load(Ordering::Relaxed));
             return least.map(|least| Lease::Stream(Stream::open(least)));
         }
         let slot = self.http1_slots.clone().try_acquire_owned().ok()?;
-        Some(Lease::Whole(Single { connection: open.idle(tls_generation)?, _slot: slot }))
+        Some(self.whole(open.idle(tls_generation)?, slot))
     }
 
-    async fn admit(&self, link: Link, tls_generation: u64) -> Result<Lease, BoxError> {
+    fn whole(&self, connection: Http1, slot: OwnedSemaphorePermit) -> Lease {
+        Lease::Whole(Single { connection, _slot: slot, wait: Wait { open: self.open.clone(), since: None } })
+    }
+
+    fn admit(&self, open: &mut Open, link: Link, tls_generation: u64) -> Admitted {
+        self.speaks_http1.store(matches!(link, Link::Http1(_)), Ordering::Relaxed);
         match link {
             Link::Http2(connection) => {
-                let shared = Arc::new(Shared { connection, streams: AtomicUsize::new(0), tls_generation });
-                let stream = Stream::open(&shared);
-                self.open.lock().shared.push(shared);
-                Ok(Lease::Stream(stream))
+                let streams = AtomicUsize::new(0);
+                let shared = Arc::new(SharedConnection { connection, streams, tls_generation });
+                open.shared.push(shared.clone());
+                Admitted::Shared(shared)
             }
-            Link::Http1(sender) => {
-                self.speaks_http1.store(true, Ordering::Relaxed);
-                let slot = self.http1_slots.clone().acquire_owned().await?;
-                Ok(Lease::Whole(Single { connection: Http1 { sender, tls_generation }, _slot: slot }))
-            }
+            Link::Http1(sender) => Admitted::Single(Http1 { sender, tls_generation }),
         }
     }
 
-    fn give_back(&self, Single { connection, _slot }: Single) {
+    fn give_back(&self, Single { connection, .. }: Single) {
+        self.keep(connection);
+    }
+
+    fn keep(&self, connection: Http1) {
         let mut open = self.open.lock();
         if open.idle.len() < MAX_IDLE && !connection.sender.is_closed() {
             open.idle.push(connection);
@@ -353,10 +432,18 @@ impl Single {
         request.headers_mut().insert(header::HOST, host.clone());
         let sender = &mut self.connection.sender;
         sender.ready().await.map_err(|e| TransportError::NotSent(e.into()))?;
-        sender.try_send_request(request).await.map_err(|mut failed| {
+        let sent = Instant::now();
+        self.wait.since = Some(sent);
+        let answer = sender.try_send_request(request).await;
+        self.wait.since = None;
+        answer.map_err(|mut failed| {
             let unsent = failed.take_message().is_some();
             let error = failed.into_error();
-            if unsent { TransportError::NotSent(error.into()) } else { TransportError::Lost(error.into()) }
+            if unsent {
+                return TransportError::NotSent(error.into());
+            }
+            let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref());
+            TransportError::no_response(sent, source.is_some_and(is_silence), error.into())
         })
     }
 }
@@ -424,3 +511,7 @@ impl http_body::Body for Answer {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "tests/pool.rs"]
+mod tests;

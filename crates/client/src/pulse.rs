@@ -1,7 +1,6 @@
 //! Keep-alive checks of a connection. If the peer vanishes without closing it, TCP keeps the connection open for a long time,
 //! and everything that is sent on it is lost.
 
-use std::io::IoSlice;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,18 +9,18 @@ use std::time::Duration;
 
 use h2::{Ping, PingPong};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout};
 
 /// A ping is sent after this long without received data. Upstream waits 30 s (`HTTP2_READ_IDLE_TIMEOUT_SECONDS`), which
 /// together with the ping timeout is most of a node's grace period.
-const QUIET: Duration = Duration::from_secs(5);
+pub(crate) const QUIET: Duration = Duration::from_secs(5);
 /// Upstream's `HTTP2_PING_TIMEOUT_SECONDS`: the connection is closed if a ping gets no response for this long.
 pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// A peer that sends other data has this long to respond to a ping.
 const LONGEST_PING: Duration = Duration::from_secs(60);
 /// If a ping gets no response for this long, new requests use another connection.
-const SUSPECT_AFTER: Duration = Duration::from_secs(1);
+pub(crate) const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 
 /// The keep-alive state of one connection.
 #[derive(Default)]
@@ -31,26 +30,28 @@ pub(crate) struct Pulse {
     /// Notified when a request was given up without a response.
     unanswered: Notify,
     suspect: AtomicBool,
+    /// The peer no longer responds.
+    over: AtomicBool,
 }
 
 /// The state of the connection when a request was sent.
-pub(crate) struct Vigil {
+pub(crate) struct SentMark {
     since: Instant,
     received: usize,
 }
 
 impl Pulse {
-    pub(crate) fn vigil(&self) -> Vigil {
-        Vigil { since: Instant::now(), received: self.received.load(Ordering::Relaxed) }
+    pub(crate) fn mark(&self) -> SentMark {
+        SentMark { since: Instant::now(), received: self.received.load(Ordering::Relaxed) }
     }
 
     /// To be called when a request was cancelled before its response was complete. If nothing was received meanwhile, the
     /// connection becomes suspect.
-    pub(crate) fn given_up(&self, vigil: &Vigil) {
-        if vigil.since.elapsed() < SUSPECT_AFTER {
+    pub(crate) fn given_up(&self, mark: &SentMark) {
+        if mark.since.elapsed() < SUSPECT_AFTER {
             return;
         }
-        if self.received.load(Ordering::Relaxed) == vigil.received {
+        if self.received.load(Ordering::Relaxed) == mark.received {
             self.suspect.store(true, Ordering::Relaxed);
         }
         self.unanswered.notify_one();
@@ -61,8 +62,24 @@ impl Pulse {
         self.suspect.load(Ordering::Relaxed)
     }
 
-    /// Completes when the peer no longer responds.
-    pub(crate) async fn stops(&self, mut pings: PingPong) {
+    /// To be called when the peer no longer responds, before the connection is closed for that reason.
+    pub(crate) fn has_stopped(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the connection was closed because the peer no longer responded.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Completes when the peer no longer responds. Its first response is reported.
+    pub(crate) async fn stops(&self, mut pings: PingPong, answered: oneshot::Sender<()>) {
+        if !self.answers(&mut pings).await {
+            return;
+        }
+        self.suspect.store(false, Ordering::Relaxed);
+        // Fails if nobody waits for it any more.
+        let _ = answered.send(());
         let mut received = self.received.load(Ordering::Relaxed);
         loop {
             let unanswered = timeout(QUIET, self.unanswered.notified()).await.is_ok();
@@ -102,18 +119,18 @@ impl Pulse {
 }
 
 /// A connection that counts its reads.
-pub(crate) struct Heard<I> {
+pub(crate) struct CountedIo<I> {
     io: I,
     pulse: Arc<Pulse>,
 }
 
-impl<I> Heard<I> {
+impl<I> CountedIo<I> {
     pub(crate) fn new(io: I, pulse: Arc<Pulse>) -> Self {
         Self { io, pulse }
     }
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Heard<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for CountedIo<I> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -128,7 +145,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Heard<I> {
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Heard<I> {
+impl<I: AsyncWrite + Unpin> AsyncWrite for CountedIo<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -143,18 +160,6 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Heard<I> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.io).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, pieces)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
     }
 }
 

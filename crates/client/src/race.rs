@@ -23,8 +23,8 @@ enum Step<A, T, S> {
     Ready(A, Result<S, BoxError>),
 }
 
-/// Connects to all addresses, each a little later than the one before, or as soon as that has failed. The first that is ready
-/// is used; the others are cancelled.
+/// Connects to all addresses with staggered starts ("happy eyeballs"): the next attempt starts after a delay or as soon as the
+/// previous one fails. The first connection that is ready is used; the other attempts are cancelled.
 pub(crate) async fn race<A, T, S>(
     addresses: Vec<A>,
     limit: Duration,

@@ -160,8 +160,9 @@ impl Request {
         request.content_type = patch.content_type();
         match patch {
             Patch::Apply { manager, force, .. } => {
-                let force = if *force { "true" } else { "false" };
-                request.param("fieldManager", manager.clone()).param("force", force)
+                let request = request.param("fieldManager", manager.clone());
+                // Without it the server refuses conflicts; `force=false` would be another URL in the audit log than upstream's.
+                if *force { request.param("force", "true") } else { request }
             }
             _ => request,
         }

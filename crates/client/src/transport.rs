@@ -2,12 +2,14 @@
 //! that failed may have been carried out.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use tokio::time::Instant;
 use tower::{Service, ServiceExt};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -53,9 +55,30 @@ pub enum TransportError {
     /// The request was sent and its response was lost: the server may have carried it out.
     #[error("the connection was lost before the response arrived")]
     Lost(#[source] BoxError),
+    /// The same, but the server fell silent: it may not know that the connection has ended, and may still carry the request out.
+    #[error("the connection fell silent before the response arrived")]
+    Silent {
+        /// When the request was handed to the connection.
+        sent: Instant,
+        #[source]
+        source: BoxError,
+    },
     /// There are no credentials to send the request with.
     #[error("{0}")]
     Credentials(String),
+}
+
+impl TransportError {
+    /// A request got no response because of this error of its connection.
+    pub(crate) fn no_response(sent: Instant, has_fallen_silent: bool, source: BoxError) -> Self {
+        if has_fallen_silent { Self::Silent { sent, source } } else { Self::Lost(source) }
+    }
+}
+
+/// Whether an error of the kernel says that the peer does not respond, as opposed to that it has closed the connection.
+pub(crate) fn is_silence(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    matches!(error.kind(), TimedOut | HostUnreachable | NetworkUnreachable | NetworkDown)
 }
 
 /// Makes a tower service, such as the embedded API server, a [`Transport`].

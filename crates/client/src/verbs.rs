@@ -10,8 +10,9 @@ use serde_json::value::RawValue;
 use smol_str::SmolStr;
 
 use crate::client::{Client, Reply, what};
-use crate::encoding::RawObject;
-use crate::error::Error;
+use crate::credentials::chain;
+use crate::encoding::{Encoding, RawObject};
+use crate::error::{Error, without_quotes};
 use crate::request::{Accept, DeleteOptions, ListParams, Patch, Request, Verb};
 
 /// One page of a collection.
@@ -67,17 +68,13 @@ impl Client {
         namespace: Option<&str>,
         params: &ListParams,
     ) -> Result<List<T>, Error> {
-        let protobuf = ListParams { protobuf: true, ..params.clone() };
-        let mut list = self.list_raw(&T::TYPE, namespace, &protobuf).await?;
-        let mut items = decoded(&list.items);
-        if items.is_err() && list.items.iter().any(|item| !item.is_json()) {
-            list = self.list_raw(&T::TYPE, namespace, &ListParams { protobuf: false, ..protobuf }).await?;
-            items = decoded(&list.items);
-        }
-        let what = || NameOnFailure(Verb::List, T::TYPE).into();
-        let items = items.map_err(|source| Error::Decode { what: what(), source })?;
-        let List { resource_version, continue_, remaining, .. } = list;
-        Ok(List { resource_version, continue_, remaining, items })
+        let request = params.apply(Request::collection(Verb::List, &T::TYPE, namespace));
+        self.read(request.reading_protobuf(true), |reply| {
+            let List { resource_version, continue_, remaining, items } = reply.list()?;
+            let items = items.iter().map(RawObject::decode).collect::<serde_json::Result<_>>()?;
+            Ok(List { resource_version, continue_, remaining, items })
+        })
+        .await
     }
 
     /// Reads one page of any collection.
@@ -101,7 +98,8 @@ impl Client {
         self.send::<WireList<O>>(request.reading_protobuf(false)).await.map(List::from)
     }
 
-    /// Reads one page without decoding the objects: they are slices of the response.
+    /// Reads one page without decoding the objects: they are slices of the response. It is not repeated as JSON: who reads more
+    /// pages should then request JSON for all of them ([`Error::suggests_json`]).
     pub async fn list_raw(
         &self,
         resource: &ResourceType,
@@ -109,13 +107,7 @@ impl Client {
         params: &ListParams,
     ) -> Result<List<RawObject>, Error> {
         let request = params.apply(Request::collection(Verb::List, resource, namespace));
-        let name = what(&request);
-        let reply = self.request(request).await?;
-        let list = match reply.is_protobuf {
-            true => protobuf_list(&reply.body),
-            false => json_list(&reply.body),
-        };
-        list.map_err(|source| Error::Decode { what: name, source })
+        self.decoded(request, &|reply: Reply| reply.list()).await
     }
 
     pub async fn create<T: Resource>(
@@ -232,10 +224,8 @@ impl Client {
         options: &DeleteOptions,
     ) -> Result<Deleted, Error> {
         let request = Request::object(Verb::Delete, resource, key, None).accept(Accept::Metadata);
-        let name = NameOnFailure(request.verb, request.resource.clone());
         let body = encode(&request, &options.to_value())?;
-        let reply = self.request(request.body(body).reading_protobuf(true)).await?;
-        deleted(&reply).map_err(|source| Error::Decode { what: name.into(), source })
+        self.decoded(request.body(body).reading_protobuf(true), &|reply: Reply| deleted(&reply)).await
     }
 
     /// Deletes the matching objects of a collection.
@@ -273,26 +263,49 @@ impl Client {
 
     /// Sends a request whose response is an object.
     pub async fn object<T: Object>(&self, request: Request) -> Result<T, Error> {
-        let name = NameOnFailure(request.verb, request.resource.clone());
         // A whole object in protobuf may have a field that cannot be kept. A read is then repeated as JSON; a write cannot be,
         // so its response is protobuf only if it is reduced to metadata.
-        let is_read = !request.verb.is_write();
-        let request = request.reading_protobuf(is_read || T::IS_METADATA);
-        let as_json = (is_read && self.options().protobuf && request.offers_protobuf())
-            .then(|| request.clone().reading_protobuf(false));
-        let mut object = self.request(request).await?.object();
-        if let (Err(error), Some(as_json)) = (&object, as_json) {
-            tracing::debug!(request = %as_json, %error, "cannot be read as protobuf, requesting JSON");
-            object = Box::pin(self.request(as_json)).await?.object();
+        match request.verb.is_write() {
+            false => self.read(request.reading_protobuf(true), Reply::object).await,
+            true => self.decoded(request.reading_protobuf(T::IS_METADATA), &Reply::object).await,
         }
-        object.map_err(|source| Error::Decode { what: name.into(), source })
     }
 
     /// Sends a request and decodes the response as `O`.
     pub async fn send<O: DeserializeOwned>(&self, request: Request) -> Result<O, Error> {
+        self.decoded(request.reading_protobuf(false), &|reply: Reply| serde_json::from_slice(&reply.body))
+            .await
+    }
+
+    /// Sends a read, and sends it again without protobuf if that [may help](Error::suggests_json).
+    async fn read<O>(
+        &self,
+        request: Request,
+        decode: impl Fn(Reply) -> serde_json::Result<O>,
+    ) -> Result<O, Error> {
+        let as_json = self.offers(&request).then(|| request.clone().reading_protobuf(false));
+        match (self.decoded(request, &decode).await, as_json) {
+            (Err(error), Some(as_json)) if error.suggests_json() => {
+                tracing::debug!(request = %as_json, error = chain(&error), "no protobuf that can be read, requesting JSON");
+                Box::pin(self.decoded(as_json, &decode)).await
+            }
+            (outcome, _) => outcome,
+        }
+    }
+
+    /// Sends a request and decodes the response.
+    async fn decoded<O>(
+        &self,
+        request: Request,
+        decode: &impl Fn(Reply) -> serde_json::Result<O>,
+    ) -> Result<O, Error> {
         let name = NameOnFailure(request.verb, request.resource.clone());
-        let reply = self.request(request.reading_protobuf(false)).await?;
-        serde_json::from_slice(&reply.body).map_err(|source| Error::Decode { what: name.into(), source })
+        let reply = self.request(request).await?;
+        let encoding = reply.encoding;
+        decode(reply).map_err(|error| {
+            let source = if name.1.holds_secrets() { without_quotes(&error) } else { error };
+            Error::Decode { what: name.into(), encoding, source }
+        })
     }
 }
 
@@ -312,15 +325,19 @@ fn encode(request: &Request, body: &(impl Serialize + ?Sized)) -> Result<Vec<u8>
 impl Reply {
     /// The response as an object.
     fn object<T: Object>(self) -> serde_json::Result<T> {
-        match self.is_protobuf {
-            true => RawObject::in_envelope(&self.body)?.decode(),
-            false => T::from_json(&self.body),
+        match self.encoding {
+            Encoding::Protobuf => RawObject::in_envelope(&self.body)?.decode(),
+            Encoding::Json => T::from_json(&self.body),
         }
     }
-}
 
-fn decoded<T: Object>(items: &[RawObject]) -> serde_json::Result<Vec<T>> {
-    items.iter().map(RawObject::decode).collect()
+    /// The response as a list of objects, which are slices of it.
+    fn list(self) -> serde_json::Result<List<RawObject>> {
+        match self.encoding {
+            Encoding::Protobuf => protobuf_list(&self.body),
+            Encoding::Json => json_list(&self.body),
+        }
+    }
 }
 
 fn json_list(body: &Bytes) -> serde_json::Result<List<RawObject>> {
@@ -344,7 +361,7 @@ fn protobuf_list(body: &Bytes) -> serde_json::Result<List<RawObject>> {
 }
 
 fn deleted(reply: &Reply) -> serde_json::Result<Deleted> {
-    if reply.is_protobuf {
+    if reply.encoding == Encoding::Protobuf {
         let envelope = Envelope::open(&reply.body)?;
         let object = match envelope.kind {
             "Status" => None,

@@ -7,8 +7,10 @@ use std::task::{Context, Poll, ready};
 use futures::Stream;
 use http_body::Body as _;
 
-use crate::error::{ApiStatus, Error};
+use crate::encoding::Encoding;
+use crate::error::Error;
 use crate::frames::{Frame, Frames, WatchEvent};
+use crate::status::ApiStatus;
 use crate::transport::Body;
 
 /// The events of a watch. The stream ends after an error, or when the server ends the watch.
@@ -17,6 +19,7 @@ use crate::transport::Body;
 pub struct WatchStream {
     body: Body,
     frames: Frames,
+    encoding: Encoding,
     what: Box<str>,
     limit: usize,
     state: State,
@@ -31,8 +34,8 @@ enum State {
 }
 
 impl WatchStream {
-    pub(crate) fn new(body: Body, is_protobuf: bool, what: Box<str>, limit: usize) -> Self {
-        Self { body, frames: Frames::new(is_protobuf, limit), what, limit, state: State::Reading }
+    pub(crate) fn new(body: Body, encoding: Encoding, what: Box<str>, limit: usize) -> Self {
+        Self { body, frames: Frames::new(encoding, limit), encoding, what, limit, state: State::Reading }
     }
 
     fn next_event(&mut self) -> Result<Option<WatchEvent>, Error> {
@@ -41,7 +44,7 @@ impl WatchStream {
             Ok(None) => return Ok(None),
             Err(_) => return Err(Error::TooLarge { what: self.what.clone(), limit: self.limit }),
         };
-        let undecodable = |source| Error::Decode { what: self.what.clone(), source };
+        let undecodable = |source| Error::Decode { what: self.what.clone(), encoding: self.encoding, source };
         match frame.map_err(undecodable)? {
             Frame::Event(event) => Ok(Some(event)),
             Frame::Error(object) => {

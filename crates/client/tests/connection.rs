@@ -10,7 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use flyball_client::{Client, ClientOptions, ConnectOptions, Connection, Error, WatchParams, connect};
+use flyball_client::{
+    Client, ClientOptions, ConnectOptions, Connection, Error, Fence, FenceClock, WatchParams, connect,
+    connect_to_lead,
+};
 use futures::{StreamExt, stream};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -29,6 +32,10 @@ struct Server {
     kick: watch::Sender<usize>,
     /// Counts up to make all current connections silent, without ending them.
     freeze: watch::Sender<usize>,
+    /// Whether TLS handshakes are answered.
+    shakes_hands: watch::Sender<bool>,
+    /// TCP connections.
+    accepted: Arc<AtomicUsize>,
     /// Counts writes, which get no response.
     hanging: watch::Sender<usize>,
     dir: tempfile::TempDir,
@@ -37,6 +44,8 @@ struct Server {
 #[derive(Clone, Copy, PartialEq)]
 enum Speaks {
     Http2,
+    /// With at most so many streams on a connection.
+    Http2Streams(u32),
     Http1,
     /// These bytes, on a connection that claims to be HTTP/2 and then ends.
     Only(&'static [u8]),
@@ -64,12 +73,17 @@ impl Server {
         let (freeze, frozen) = watch::channel(0);
         let hanging = watch::Sender::new(0);
         let writes = hanging.clone();
-        let counter = connections.clone();
+        let (shakes_hands, may_shake) = watch::channel(true);
+        let accepted = Arc::<AtomicUsize>::default();
+        let (counter, tcp_counter) = (connections.clone(), accepted.clone());
         tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
-                let (acceptor, counter) = (acceptor.clone(), counter.clone());
+                tcp_counter.fetch_add(1, Ordering::SeqCst);
+                let (acceptor, counter, mut may_shake) =
+                    (acceptor.clone(), counter.clone(), may_shake.clone());
                 let (kicked, frozen, writes) = (kicked.clone(), frozen.clone(), writes.clone());
                 tokio::spawn(async move {
+                    let _ = may_shake.wait_for(|may| *may).await;
                     let Ok(mut stream) = acceptor.accept(tcp).await else { return };
                     let number = counter.fetch_add(1, Ordering::SeqCst);
                     if let Speaks::Only(bytes) = speaks {
@@ -83,7 +97,7 @@ impl Server {
                 });
             }
         });
-        Self { address, connections, kick, freeze, hanging, dir }
+        Self { address, connections, kick, freeze, shakes_hands, accepted, hanging, dir }
     }
 
     fn kubeconfig(&self) -> PathBuf {
@@ -134,6 +148,11 @@ async fn serve(
     let mut connection: futures::future::BoxFuture<'_, hyper::Result<()>> = match speaks {
         Speaks::Http2 => Box::pin(
             hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(io, service),
+        ),
+        Speaks::Http2Streams(most) => Box::pin(
+            hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                .max_concurrent_streams(most)
+                .serve_connection(io, service),
         ),
         Speaks::Http1 | Speaks::Only(_) => {
             Box::pin(hyper::server::conn::http1::Builder::new().serve_connection(io, service))
@@ -218,6 +237,28 @@ async fn a_lost_connection_is_replaced_and_what_was_on_it_is_known() {
 }
 
 #[tokio::test]
+async fn a_second_lease_has_connections_that_its_fence_closes() {
+    for speaks in [Speaks::Http2, Speaks::Http1] {
+        let server = Server::start(speaks).await;
+        let to = ConnectOptions { kubeconfig: Some(server.kubeconfig()), ..ConnectOptions::default() };
+        let (main, second) = (Fence::new(FenceClock::Boot), Fence::new(FenceClock::Boot));
+        let connection = connect_to_lead(&to, main.clone()).await.unwrap();
+        let client = |connection: &Connection| Client::new(connection.transport(), ClientOptions::default());
+        let (own, migrated) = (client(&connection), client(&connection.under(&second)));
+        own.get_raw("/api").await.unwrap();
+        migrated.get_raw("/api").await.unwrap();
+        assert_eq!(server.connections(), 2, "what is buffered for one lease does not depend on the other");
+        second.close();
+        own.get_raw("/api").await.unwrap();
+        assert!(migrated.get_raw("/api").await.is_err(), "nothing passes, whatever the client has checked");
+        second.hold_until(second.now() + Duration::from_secs(60));
+        migrated.get_raw("/api").await.unwrap();
+        main.close();
+        assert!(migrated.get_raw("/api").await.is_err(), "a process that has lost the main lease ends");
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_sends_garbage_is_unreachable_and_causes_no_hot_loop() {
     const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
     const GOODBYE: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -243,20 +284,60 @@ async fn a_server_that_sends_garbage_is_unreachable_and_causes_no_hot_loop() {
 }
 
 #[tokio::test]
-async fn a_silent_connection_costs_one_timeout() {
+async fn silent_connections_cost_one_timeout() {
     for speaks in [Speaks::Http2, Speaks::Http1] {
         let server = Server::start(speaks).await;
         let connection = server.connect().await;
         let timeout = std::time::Duration::from_secs(5);
         let options = ClientOptions { qps: 0.0, timeout, ..ClientOptions::default() };
         let client = Client::new(connection.transport(), options);
-        client.get_raw("/api").await.unwrap();
+        // Over HTTP/1.1 they leave several idle connections.
+        let at_once = futures::future::join_all((0..5).map(|_| client.get_raw("/api"))).await;
+        assert!(at_once.iter().all(Result::is_ok));
+        let before = server.connections();
 
         server.freeze.send_modify(|n| *n += 1);
         let first = client.get_raw("/api").await.unwrap_err();
         assert!(matches!(first, Error::Deadline { .. }), "{first:?}");
         client.get_raw("/api").await.unwrap();
-        assert_eq!(server.connections(), 2);
+        assert_eq!(server.connections(), before + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_not_given_up_with_the_request_that_waited_for_it() {
+    for speaks in [Speaks::Http2, Speaks::Http1] {
+        let server = Server::start(speaks).await;
+        let connection = server.connect().await;
+        let with_timeout = |timeout| {
+            let options = ClientOptions { qps: 0.0, timeout, ..ClientOptions::default() };
+            Client::new(connection.transport(), options)
+        };
+        let (hasty, patient) =
+            (with_timeout(Duration::from_millis(200)), with_timeout(Duration::from_secs(30)));
+        let time_out = async || {
+            server.shakes_hands.send_replace(false);
+            for _ in 0..3 {
+                let error = hasty.get_raw("/api").await.unwrap_err();
+                assert!(matches!(error, Error::Deadline { .. }), "{error:?}");
+            }
+            server.shakes_hands.send_replace(true);
+        };
+        time_out().await;
+        patient.get_raw("/api").await.unwrap();
+        assert_eq!(server.accepted.load(Ordering::SeqCst), 1);
+        if speaks == Speaks::Http1 {
+            // Takes the connection. That the server speaks HTTP/1.1 is known now.
+            let _watch = patient.watch(&PODS, &WatchParams::default()).await.unwrap();
+            time_out().await;
+            let mut watches = vec![];
+            for _ in 0..3 {
+                watches.push(patient.watch(&PODS, &WatchParams::default()).await.unwrap());
+            }
+            // The first may come before the connections are ready.
+            let accepted = server.accepted.load(Ordering::SeqCst);
+            assert!(accepted < 1 + 3 + 3, "{accepted}");
+        }
     }
 }
 
@@ -289,7 +370,8 @@ async fn http1_connections_are_used_again() {
 async fn over_http1_a_request_beyond_the_limit_opens_no_connection_before_its_turn() {
     const LIMIT: usize = 256;
     let server = Server::start(Speaks::Http1).await;
-    let client = server.client().await;
+    let connection = server.connect().await;
+    let client = Client::new(connection.transport(), ClientOptions { qps: 0.0, ..ClientOptions::default() });
     let mut watches = vec![];
     for _ in 0..LIMIT {
         watches.push(client.watch(&PODS, &WatchParams::default()).await.unwrap());
@@ -304,6 +386,47 @@ async fn over_http1_a_request_beyond_the_limit_opens_no_connection_before_its_tu
     watches.pop();
     next.await.unwrap();
     assert_eq!(server.connections(), LIMIT + 1);
+}
+
+/// A slot is taken for as long as a watch lasts.
+#[tokio::test]
+async fn over_http1_there_are_as_many_watches_as_a_cluster_has_resources() {
+    let server = Server::start(Speaks::Http1).await;
+    let client = server.client().await;
+    let mut watches = vec![];
+    for n in 0..300 {
+        let params = WatchParams::default();
+        let opened = tokio::time::timeout(Duration::from_secs(20), client.watch(&PODS, &params)).await;
+        watches.push(opened.unwrap_or_else(|_| panic!("watch {n} waits for another to end")).unwrap());
+    }
+    assert_eq!(server.connections(), 300);
+}
+
+/// Streams beyond it would wait for each other: a watch for ever, a write until its deadline, with an unknown outcome.
+#[tokio::test]
+async fn a_connection_has_no_more_streams_than_the_server_allows() {
+    let server = Server::start(Speaks::Http2Streams(10)).await;
+    let client = server.client().await;
+    let mut watches = vec![];
+    for n in 0..35 {
+        let params = WatchParams::default();
+        let opened = tokio::time::timeout(Duration::from_secs(20), client.watch(&PODS, &params)).await;
+        watches.push(opened.unwrap_or_else(|_| panic!("watch {n} waits for another to end")).unwrap());
+    }
+    assert_eq!(server.connections(), 4);
+    // Requests that begin at once do not know the limit yet, and are told in time.
+    let replies = futures::future::join_all((0..80).map(|_| client.get_raw("/api"))).await;
+    assert!(replies.iter().all(Result::is_ok), "{replies:?}");
+    let body = serde_json::json!({});
+    let mut writes: Vec<_> = (0..25).map(|_| Box::pin(client.create_dynamic(&PODS, "n", &body))).collect();
+    let all = futures::future::join_all(writes.iter_mut());
+    let arrived = async { server.hanging.subscribe().wait_for(|n| *n == 25).await.map(|n| *n) };
+    tokio::select! {
+        _ = all => panic!("there is no response"),
+        arrived = tokio::time::timeout(Duration::from_secs(20), arrived) => {
+            arrived.expect("all writes are sent").unwrap();
+        }
+    }
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use flyball_api::{Key, ResourceType, Timestamp, time};
 use flyball_client::{Client, Error, EventKind};
+use flyball_runtime::metrics::{Metrics, Passage};
 use futures::StreamExt;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -35,6 +36,7 @@ pub struct Candidate {
     versions: (String, String),
     time: Box<dyn Fn() -> Timestamp + Send + Sync>,
     health: CandidateHealth,
+    renewals: Option<Passage>,
 }
 
 impl fmt::Debug for Candidate {
@@ -51,7 +53,21 @@ impl Candidate {
         versions: (String, String),
         time: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Self {
-        Self { client, name, lease, versions, time: Box::new(time), health: CandidateHealth::default() }
+        Self {
+            client,
+            name,
+            lease,
+            versions,
+            time: Box::new(time),
+            health: CandidateHealth::default(),
+            renewals: None,
+        }
+    }
+
+    /// Shows its renewals in the metrics of work queues, under the name of upstream's queue.
+    #[must_use]
+    pub fn counted_in(self, metrics: &Metrics) -> Self {
+        Self { renewals: Some(metrics.passage("leasecandidate")), ..self }
     }
 
     /// The check that `/healthz` shows as `informer-sync`.
@@ -89,11 +105,14 @@ impl Candidate {
             Err(error) => return Err(error),
         };
         self.health.0.store(true, Ordering::Relaxed);
-        timeout(RENEWAL, self.asked(&candidate)).await.unwrap_or(Ok(()))
+        if let Some(renewals) = &self.renewals {
+            renewals.through(|| ());
+        }
+        timeout(RENEWAL, self.renewal_requested(&candidate)).await.unwrap_or(Ok(()))
     }
 
     /// Waits until the server requests a renewal, the object is gone, or the watch ends.
-    async fn asked(&self, candidate: &Value) -> Result<(), Error> {
+    async fn renewal_requested(&self, candidate: &Value) -> Result<(), Error> {
         let params = watch_of(NAMESPACE, &self.name, candidate, RENEWAL);
         let mut events = self.client.watch(&CANDIDATES, &params).await?;
         while let Some(event) = events.next().await {

@@ -87,8 +87,18 @@ pub struct Elector {
     state: Arc<Mutex<State>>,
     /// The lease as the server last returned it; its version is the precondition of the next write.
     lease: Value,
-    /// Since when the current holder cannot have written, if it is Flyball.
-    vacant: Option<Instant>,
+    vacant: Option<Vacancy>,
+    /// Until when the last holder may still write, if its lease disappeared without a release (it was deleted, or etcd was
+    /// restored).
+    held_until: Option<Instant>,
+}
+
+/// The time since which the current holder cannot have written, if it is Flyball with the same flags.
+#[derive(Debug, Clone, Copy)]
+struct Vacancy {
+    since: Instant,
+    /// Whether the holder seems to have the same flags. The lease shows only its duration, not the holder's renew deadline.
+    is_certain: bool,
 }
 
 #[derive(Debug, Default)]
@@ -125,6 +135,7 @@ impl Elector {
             state: Arc::default(),
             lease: Value::Null,
             vacant: None,
+            held_until: None,
         }
     }
 
@@ -181,7 +192,8 @@ impl Elector {
         self.metrics.gauge(&LEADER_STATUS, &[&self.settings.name]).set(1.0);
         tracing::info!(lease = self.describe(), "leading");
         self.event("became leader");
-        self.vacant.take().unwrap_or_else(Instant::now)
+        let vacant = self.vacant.take().filter(|vacant| vacant.is_certain);
+        vacant.map_or_else(Instant::now, |vacant| vacant.since)
     }
 
     /// Watches the lease until it has expired, was released, or is gone. If it cannot be watched, waits a retry period, as
@@ -190,9 +202,10 @@ impl Elector {
         let (opened, patience) = (Instant::now(), self.retry_pause());
         let taking = TAKING_SPREAD.mul_f64((self.random)());
         let mut events = self.holder_seen().then(|| self.watch());
+        let free = self.still_held(opened).map(|until| until + taking);
         loop {
             let seen = self.seen();
-            let vacancy = seen.as_ref().map(|seen| seen.since + self.settings.validity());
+            let vacancy = seen.as_ref().and_then(|seen| self.vacancy(seen));
             // An expired lease is not for this process to take, if the server assigns it.
             let end = seen.as_ref().filter(|_| !self.settings.coordinated).and_then(Observation::end);
             let end = end.map(|end| end + taking);
@@ -209,6 +222,7 @@ impl Elector {
                 () = sleep_until(opened + patience), if events.is_none() => return,
                 () = until(vacancy), if self.vacant.is_none() => self.fall_vacant(),
                 () = until(end) => return,
+                () = until(free) => return,
             }
             let is_ours = self.seen().is_some_and(|seen| seen.record.holder == self.settings.identity);
             if events.is_some() && (is_ours || !self.holder_seen()) {
@@ -237,6 +251,12 @@ impl Elector {
     /// Records the state of the lease from the server.
     fn note(&mut self, lease: Option<Value>) {
         let before = self.seen();
+        if let Some(before) = before.as_ref().filter(|before| self.is_of_another(before))
+            && !lease.as_ref().is_some_and(|lease| is_later(lease, &self.lease))
+        {
+            // The holder notices that at its next renewal only, and may be slow at that.
+            self.held_until = before.end().max(self.held_until);
+        }
         match lease {
             Some(lease) => {
                 let record = Record::of_lease(&lease);
@@ -250,9 +270,40 @@ impl Elector {
         }
     }
 
+    fn is_of_another(&self, seen: &Observation) -> bool {
+        !seen.record.holder.is_empty() && seen.record.holder != self.settings.identity
+    }
+
+    /// Until when the lease must not be taken although nobody holds it.
+    fn still_held(&self, now: Instant) -> Option<Instant> {
+        self.held_until.filter(|until| *until > now)
+    }
+
+    /// What to do about the lease as last seen.
+    fn next_action(&self, now: Instant) -> Action {
+        match step(&self.settings, self.seen().as_ref(), now, (self.time)()) {
+            Action::Create(_) | Action::Take(_) if self.still_held(now).is_some() => Action::Wait,
+            action => action,
+        }
+    }
+
+    /// When the holder stops writing, if it renews and writes for the same share of its lease as this process would.
+    fn vacancy(&self, seen: &Observation) -> Option<Instant> {
+        if self.has_our_duration(seen) {
+            return seen.since.checked_add(self.settings.validity());
+        }
+        let share = self.settings.validity().div_duration_f64(self.settings.recorded_duration());
+        seen.since.checked_add(seen.record.duration().mul_f64(share))
+    }
+
+    fn has_our_duration(&self, seen: &Observation) -> bool {
+        seen.record.duration() == self.settings.recorded_duration()
+    }
+
     fn fall_vacant(&mut self) {
         let now = Instant::now();
-        self.vacant = Some(now);
+        let is_certain = self.seen().is_some_and(|seen| self.has_our_duration(&seen));
+        self.vacant = Some(Vacancy { since: now, is_certain });
         tracing::info!(lease = self.describe(), "the lease is not being renewed; preparing to take over");
         (self.vacancy_handler)(now);
     }
@@ -361,13 +412,13 @@ impl Elector {
                 return Attempt::Failed;
             }
         }
-        let action = step(&self.settings, self.seen().as_ref(), Instant::now(), (self.time)());
+        let action = self.next_action(Instant::now());
         let written = match &action {
             Action::Wait => return Attempt::HeldByAnother,
             Action::EndTerm => {
                 tracing::info!(
                     lease = self.describe(),
-                    "another process is to hold the lease; not renewing it"
+                    "the API server has chosen another holder for the lease; not renewing it"
                 );
                 return Attempt::Failed;
             }
@@ -398,7 +449,7 @@ impl Elector {
     fn at_first_sight(&self) -> Option<Record> {
         let (seen, now) = (self.seen()?, Instant::now());
         let has_version = self.lease["metadata"]["resourceVersion"].as_str().is_some_and(|v| !v.is_empty());
-        match step(&self.settings, Some(&seen), now, (self.time)()) {
+        match self.next_action(now) {
             Action::Renew(record) if has_version && seen.is_valid(now) => Some(record),
             Action::Take(record) if has_version => Some(record),
             _ => None,
@@ -468,6 +519,13 @@ impl Elector {
     fn describe(&self) -> String {
         format!("{}/{}", self.settings.namespace, self.settings.name)
     }
+}
+
+/// Whether a lease is a later state of the same object.
+fn is_later(lease: &Value, before: &Value) -> bool {
+    let text = |lease: &Value, field: &str| lease["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let version = |lease: &Value| text(lease, "resourceVersion").parse::<u64>().unwrap_or_default();
+    text(lease, "uid") == text(before, "uid") && version(lease) >= version(before)
 }
 
 /// The next event of a watch, if there is one.

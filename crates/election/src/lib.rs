@@ -54,11 +54,21 @@ impl Settings {
         }
     }
 
+    /// The duration that the lease records, after which others may take it: in whole seconds.
+    pub fn recorded_duration(&self) -> Duration {
+        Duration::from_secs(self.lease_duration.as_secs())
+    }
+
     /// How long after the beginning of a renewal the leader may write: until the middle between the renew deadline and the end
     /// of the lease. So a leader that still tries to renew within its deadline may write, and there is a margin for clock drift
     /// and pending writes before the next leader begins.
+    ///
+    /// Upstream accepts a renew deadline of 10.5 s for a lease of 10.9 s, which is recorded as 10 s. Then the margin is a twentieth of
+    /// that, and a leader may not write for all of its deadline.
     pub fn validity(&self) -> Duration {
-        (self.renew_deadline + self.lease_duration) / 2
+        let lease = self.recorded_duration();
+        let renewing = Some(self.renew_deadline).filter(|deadline| *deadline < lease);
+        (renewing.unwrap_or(lease * 9 / 10) + lease) / 2
     }
 }
 

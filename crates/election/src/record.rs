@@ -1,5 +1,7 @@
 //! The contents of a lease, as client-go's LeaseLock reads and writes them.
 
+use std::time::Duration;
+
 use flyball_api::{Timestamp, time};
 use serde_json::{Value, json};
 
@@ -37,6 +39,11 @@ impl Record {
             strategy: text("strategy"),
             preferred_holder: text("preferredHolder"),
         }
+    }
+
+    /// How long it is valid after a renewal.
+    pub(crate) fn duration(&self) -> Duration {
+        Duration::from_secs(u64::try_from(self.duration_seconds).unwrap_or_default())
     }
 
     /// The spec to write, always with the five fields that every lease has.

@@ -1,7 +1,5 @@
 //! The decision: what to write, given the lease as last seen, and when it was seen by the local clock.
 
-use std::time::Duration;
-
 use flyball_api::Timestamp;
 use tokio::time::Instant;
 
@@ -27,8 +25,7 @@ impl Observation {
 
     /// When the lease expires; a duration beyond the clock's range never does.
     pub fn end(&self) -> Option<Instant> {
-        let seconds = u64::try_from(self.record.duration_seconds).unwrap_or_default();
-        self.since.checked_add(Duration::from_secs(seconds))
+        self.since.checked_add(self.record.duration())
     }
 
     /// Whether the lease is still valid.
@@ -56,7 +53,7 @@ pub fn step(settings: &Settings, seen: Option<&Observation>, now: Instant, time:
     let time = micros(time);
     let fresh = Record {
         holder: settings.identity.clone(),
-        duration_seconds: i64::try_from(settings.lease_duration.as_secs()).unwrap_or(i64::MAX),
+        duration_seconds: i64::try_from(settings.recorded_duration().as_secs()).unwrap_or(i64::MAX),
         acquired: Some(time),
         renewed: Some(time),
         ..Record::default()

@@ -15,6 +15,7 @@ use futures::stream;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use parking_lot::Mutex;
+use proptest::prelude::{prop_assert, proptest};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
@@ -138,18 +139,22 @@ fn a_lease_is_read_and_written_as_client_go_does() {
 #[test]
 fn timings_that_cannot_work_are_refused() {
     #[rustfmt::skip]
-    let table: &[(u64, u64, u64, &str)] = &[
+    let table: &[(f64, f64, f64, &str)] = &[
         // lease renew retry  problem
-        (15, 10, 2,  ""),
-        (10, 10, 2,  "--leader-elect-lease-duration (10s) must be longer than --leader-elect-renew-deadline (10s)"),
-        (15, 2,  2,  "--leader-elect-renew-deadline (2s) must be longer than 1.2 times --leader-elect-retry-period (2s)"),
-        (15, 10, 0,  "--leader-elect-retry-period must be greater than zero"),
+        (15.0, 10.0, 2.0,  ""),
+        (10.0, 10.0, 2.0,  "--leader-elect-lease-duration (10s) must be longer than --leader-elect-renew-deadline (10s)"),
+        (15.0, 2.0,  2.0,  "--leader-elect-renew-deadline (2s) must be longer than 1.2 times --leader-elect-retry-period (2s)"),
+        (15.0, 10.0, 0.0,  "--leader-elect-retry-period must be greater than zero"),
+        // Upstream accepts these two, too; `validity` keeps them safe.
+        (10.9, 10.5, 2.0,  ""),
+        (1.9,  1.5,  1.0,  ""),
+        (0.9,  0.5,  0.2,  "--leader-elect-lease-duration must be at least one second"),
     ];
     for (lease, renew, retry, want) in table {
         let config = LeaderElection {
-            lease_duration: Duration::from_secs(*lease),
-            renew_deadline: Duration::from_secs(*renew),
-            retry_period: Duration::from_secs(*retry),
+            lease_duration: Duration::from_secs_f64(*lease),
+            renew_deadline: Duration::from_secs_f64(*renew),
+            retry_period: Duration::from_secs_f64(*retry),
             ..LeaderElection::default()
         };
         assert_eq!(problems(&config).join("; "), *want);
@@ -161,6 +166,25 @@ fn timings_that_cannot_work_are_refused() {
         ..Default::default()
     };
     assert_eq!(problems(&config).len(), 2);
+}
+
+proptest! {
+    /// Another process takes the lease after the duration that it records, in whole seconds.
+    #[test]
+    fn a_leader_never_writes_for_as_long_as_its_lease_records(lease in 1000_u64..100_000, renew in 1_u64..100_000) {
+        let config = LeaderElection {
+            lease_duration: Duration::from_millis(lease),
+            renew_deadline: Duration::from_millis(renew.min(lease - 1)),
+            ..LeaderElection::default()
+        };
+        let settings = Settings::new(&config, "me".to_owned());
+        let Action::Create(record) = step(&settings, None, Instant::now(), Timestamp::UNIX_EPOCH) else {
+            panic!("there is no lease yet")
+        };
+        prop_assert!(settings.validity() < record.duration(), "{:?} of {:?}", settings.validity(), record.duration());
+        let shortest = settings.renew_deadline.min(record.duration() * 9 / 10);
+        prop_assert!(settings.validity() >= shortest, "it may write while it renews, if there is room");
+    }
 }
 
 /// A server with one lease and optimistic locking, which can be disconnected.
@@ -219,6 +243,13 @@ impl OneLease {
         StreamBody::new(changes).boxed_unsync()
     }
 
+    /// The lease is what it was at an earlier time, with the version that it had. Watches show nothing.
+    fn restore(&self, mut lease: Value) {
+        lease["metadata"]["resourceVersion"] = "50".into();
+        *self.lease.lock() = Some(lease);
+        self.version.store(50, Ordering::Relaxed);
+    }
+
     /// Another client writes or deletes the lease.
     fn meddle(&self, lease: Option<Value>) {
         let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
@@ -267,7 +298,7 @@ fn elector(server: &Arc<OneLease>, identity: &str) -> Elector {
 }
 
 fn measured(server: &Arc<OneLease>, identity: &str, metrics: Metrics) -> Elector {
-    let options = ClientOptions { timeout: Duration::from_secs(5), ..ClientOptions::default() };
+    let options = ClientOptions::default().within(Duration::from_secs(5));
     let client = Client::new(Arc::new(Wire(server.clone())), options);
     let (origin, epoch) = (Instant::now(), time());
     Elector::new(settings(identity), client, metrics, move || epoch + origin.elapsed()).with_random(|| 0.5)
@@ -323,6 +354,32 @@ async fn a_standby_takes_over_as_soon_as_the_lease_it_watches_runs_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_holder_with_another_lease_duration_may_have_written_until_its_lease_is_taken() {
+    #[rustfmt::skip]
+    let table = [
+        // its lease  vacant at  taken at  free since
+        (15,             12.5,       15.0,      12.5),
+        (60,             50.0,       60.0,      60.0),
+        (6,               5.0,        6.0,       6.0),
+    ];
+    for (duration_seconds, vacant, taken, free) in table {
+        let server = Arc::new(OneLease::default());
+        let lease = Record { duration_seconds, ..record("other", 1) };
+        server.meddle(Some(lease.new_lease("kube-system", "kube-controller-manager")));
+        let (start, calls) = (Instant::now(), Arc::new(Mutex::new(vec![])));
+        let vacancies = calls.clone();
+        let mut standby = elector(&server, "me").on_vacancy(move |since| vacancies.lock().push(since));
+        let free_since = standby.acquire().await;
+        let is_at = |time: Instant, seconds: f64| ((time - start).as_secs_f64() - seconds).abs() < 0.1;
+        assert!(
+            is_at(Instant::now(), taken) && is_at(free_since, free),
+            "{duration_seconds}: {free_since:?}"
+        );
+        assert!(matches!(&calls.lock()[..], [since] if is_at(*since, vacant)), "caches are updated early");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_standby_that_may_not_watch_takes_over_within_the_retry_period_of_upstream() {
     let server = Arc::new(OneLease { unwatchable: true.into(), ..OneLease::default() });
     let mut leader = elector(&server, "dead");
@@ -340,24 +397,65 @@ async fn a_standby_that_may_not_watch_takes_over_within_the_retry_period_of_upst
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_acts_at_once_when_the_lease_is_released_or_deleted() {
-    for deleted in [false, true] {
+async fn a_standby_acts_at_once_when_the_lease_is_released() {
+    let server = Arc::new(OneLease::default());
+    let mut leader = elector(&server, "old");
+    leader.acquire().await;
+    let mut standby = elector(&server, "me");
+    let taken = tokio::spawn(async move { standby.acquire().await });
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let start = Instant::now();
+    leader.release().await.unwrap();
+    let free_since = taken.await.unwrap();
+    assert_eq!(holder(&server), "me");
+    assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
+    assert!(free_since >= start, "until then the other may have written");
+}
+
+/// The leader does not know yet, and writes: until its next renewal, which may be long in coming.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_deleted_or_restored_is_not_taken_before_its_holder_has_stopped() {
+    let before = record("", 0).new_lease("kube-system", "kube-controller-manager");
+    for (case, left) in [("deleted", None), ("restored to a time without a leader", Some(before))] {
         let server = Arc::new(OneLease::default());
+        // Versions of the time before are lower.
+        server.version.store(100, Ordering::Relaxed);
         let mut leader = elector(&server, "old");
         leader.acquire().await;
+        let acquired = Instant::now();
         let mut standby = elector(&server, "me");
         let taken = tokio::spawn(async move { standby.acquire().await });
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let start = Instant::now();
-        match deleted {
-            true => server.meddle(None),
-            false => leader.release().await.unwrap(),
+        match left {
+            None => server.meddle(None),
+            Some(lease) => server.restore(lease),
         }
         let free_since = taken.await.unwrap();
-        assert_eq!(holder(&server), "me");
-        assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
-        assert!(free_since >= start, "until then the other may have written");
+        assert_eq!(holder(&server), "me", "{case}");
+        let waited = acquired.elapsed();
+        assert!(
+            (Duration::from_secs(15)..Duration::from_millis(15_100)).contains(&waited),
+            "{case}: {waited:?}"
+        );
+        assert!(free_since >= acquired + Duration::from_secs(15), "{case}");
+        let lost = timeout(Duration::from_secs(11), leader.renew()).await.expect("it has lost the lease");
+        assert!(matches!(lost, Lost::Taken { .. } | Lost::RanOut { .. }), "{case}: {lost:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_lease_was_deleted_makes_it_again_and_goes_on() {
+    let server = Arc::new(OneLease::default());
+    let mut leader = elector(&server, "old");
+    leader.acquire().await;
+    let mut standby = elector(&server, "me");
+    let taken = tokio::spawn(async move { standby.acquire().await });
+    let leads = tokio::spawn(async move { leader.renew().await });
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    server.meddle(None);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(holder(&server), "old");
+    assert!(!taken.is_finished() && !leads.is_finished());
 }
 
 #[tokio::test(start_paused = true)]

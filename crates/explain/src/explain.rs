@@ -174,12 +174,39 @@ fn unknown(world: &World) -> Vec<String> {
         Log::NotAsked => {}
         Log::Unreachable(why) => found.push(format!("decisions of controllers: {why}")),
         Log::Read { forgotten: 0 } => {}
-        Log::Read { forgotten } => found
-            .push(format!("the {forgotten} oldest decisions of the controllers are no longer remembered")),
+        Log::Read { .. } => {
+            found.push("the oldest decisions of the controllers are no longer remembered".to_owned())
+        }
     }
     found.push(
         "events are kept for about an hour: what happened before shows in conditions and managedFields only"
             .to_owned(),
     );
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_said() {
+        let said = |log: Log| {
+            let mut world = World::of(flyball_api::Timestamp::UNIX_EPOCH, Vec::new());
+            world.log = log;
+            unknown(&world).join("\n")
+        };
+        #[rustfmt::skip]
+        let table = [
+            (Log::Read { forgotten: 3 },                    "the oldest decisions of the controllers are no longer remembered", true),
+            (Log::Read { forgotten: 0 },                    "no longer remembered",                                             false),
+            (Log::NotAsked,                                 "decisions of",                                                     false),
+            (Log::Unreachable("connection refused".into()), "decisions of controllers: connection refused",                     true),
+        ];
+        for (log, text, is_there) in table {
+            let case = format!("{log:?}");
+            let said = said(log);
+            assert_eq!(said.contains(text), is_there, "{case}: {said}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use crate::object::{Obj, Ref};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Weight {
-    /// Nothing happens until somebody changes something.
+    /// Nothing happens until a user changes something.
     Blocks,
     /// Something is under way, and ends by itself.
     Waits,

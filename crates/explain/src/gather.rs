@@ -12,8 +12,8 @@ use crate::wants::{Want, resource_of, wants};
 use crate::world::{Log, World};
 
 /// Requests at once.
-const AT_ONCE: usize = 8;
-/// Pages of a list, and how many are read: what is beyond is left out, and said so.
+const CONCURRENCY: usize = 8;
+/// The page size of lists and the maximum number of pages. If there are more, the explanation says that the list is incomplete.
 const PAGE: u32 = 500;
 const PAGES: usize = 20;
 /// More rounds than the longest chain of objects needs.
@@ -38,25 +38,31 @@ pub async fn gather(
         }
         let mut answers = stream::iter(next.iter().cloned())
             .map(|want| async move {
-                let answer = read(client, discovery, &want).await;
+                // An object may refer to a Secret that the reader of the explanation may not know about.
+                let is_withheld = round > 0 && want.group.is_empty() && want.kind == "Secret";
+                let answer = match is_withheld {
+                    true => Answer::Withheld,
+                    false => read(client, discovery, &want).await,
+                };
                 (want, answer)
             })
-            .buffer_unordered(AT_ONCE);
+            .buffer_unordered(CONCURRENCY);
         while let Some((want, answer)) = answers.next().await {
             match answer {
                 Answer::Objects(objects, is_complete) => {
                     objects.into_iter().for_each(|object| world.insert(object));
                     if is_complete && want.name.is_none() && want.labels.is_none() && want.fields.is_none() {
-                        world.note_listed(&want.group, &want.kind, &want.namespace);
+                        world.record_listed(&want.group, &want.kind, &want.namespace);
                     }
                     if !is_complete {
-                        world.note_unread(&want.kind, "there are too many; only a part was read");
+                        world.record_unread(&want.kind, "there are too many; only a part was read");
                     }
                 }
-                Answer::Absent(names) => names.into_iter().for_each(|name| world.note_absent(name)),
+                Answer::Absent(names) => names.into_iter().for_each(|name| world.record_absent(name)),
                 Answer::Failed(error) if round == 0 => return Err(error),
-                Answer::Failed(error) => world.note_unread(&want.kind, &said(&error)),
-                Answer::Unserved => world.note_unread(&want.kind, "the server does not serve this kind"),
+                Answer::Failed(error) => world.record_unread(&want.kind, &said(&error)),
+                Answer::Withheld => world.record_unread(&want.kind, "Secrets are not read for others"),
+                Answer::Unserved => world.record_unread(&want.kind, "the server does not serve this kind"),
             }
         }
         drop(answers);
@@ -78,6 +84,7 @@ enum Answer {
     Absent(Vec<Ref>),
     Failed(Error),
     Unserved,
+    Withheld,
 }
 
 async fn read(client: &Client, discovery: &Discovery, want: &Want) -> Answer {
@@ -90,12 +97,26 @@ async fn read(client: &Client, discovery: &Discovery, want: &Want) -> Answer {
     match &want.name {
         Some(name) => match client.get_dynamic(&resource, &Key::new(namespace, name.as_str())).await {
             Ok(object) => Answer::Objects(vec![typed(object, &resource)], true),
-            Err(error) if error.is_not_found() => {
-                Answer::Absent(vec![Ref::new(&want.group, &want.kind, namespace, name)])
-            }
+            Err(error) if error.is_not_found() => absent(want, namespace, name),
+            // Controller managers may list all resources, but have `get` on few.
+            Err(error) if error.code() == Some(403) => listed(client, &resource, want, name, error).await,
             Err(error) => Answer::Failed(error),
         },
         None => list(client, &resource, want).await,
+    }
+}
+
+fn absent(want: &Want, namespace: &str, name: &str) -> Answer {
+    Answer::Absent(vec![Ref::new(&want.group, &want.kind, namespace, name)])
+}
+
+/// One object from a list, for a user that may not get it.
+async fn listed(client: &Client, resource: &ResourceType, want: &Want, name: &str, refused: Error) -> Answer {
+    let one = Want { name: None, fields: Some(format!("metadata.name={name}")), ..want.clone() };
+    match list(client, resource, &one).await {
+        Answer::Objects(objects, _) if objects.is_empty() => absent(want, &want.namespace, name),
+        Answer::Failed(_) => Answer::Failed(refused),
+        answer => answer,
     }
 }
 

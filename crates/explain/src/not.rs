@@ -100,7 +100,7 @@ pub(crate) fn answer(world: &World, object: Obj<'_>, question: Question) -> Vec<
     found
 }
 
-/// The question does not fit the facts: it has happened, or nobody has asked for it.
+/// The question does not fit the facts: it has happened, or it was not requested.
 fn happened(world: &World, object: Obj<'_>, question: Question) -> Vec<Finding> {
     let note = |text: String| vec![Finding::notes("why-not", object, text)];
     match question {
@@ -114,10 +114,10 @@ fn happened(world: &World, object: Obj<'_>, question: Question) -> Vec<Finding> 
             let owners: Vec<String> =
                 object.owners().map(|owner| format!("{} {}", owner.kind, owner.name)).collect();
             let owned = match owners.is_empty() {
-                true => "it has no owner with which it would go".to_owned(),
-                false => format!("it goes when its owner goes: {}", list(&owners, 3)),
+                true => "it has no owner whose deletion would delete it".to_owned(),
+                false => format!("it will be deleted with its owner: {}", list(&owners, 3)),
             };
-            note(format!("nobody has asked for its deletion (it has no deletionTimestamp); {owned}"))
+            note(format!("its deletion was not requested (it has no deletionTimestamp); {owned}"))
         }
         Question::Ready | Question::Available | Question::Updated => {
             let state = crate::state::of(world, object);
@@ -128,7 +128,7 @@ fn happened(world: &World, object: Obj<'_>, question: Question) -> Vec<Finding> 
             let autoscaled = examine(world, object).iter().any(|finding| finding.rule == "autoscaled");
             match (wanted, autoscaled) {
                 (Some(wanted), false) => note(format!(
-                    "spec.replicas is {wanted}, nothing holds it back, and no HorizontalPodAutoscaler targets it: nobody has asked for another number"
+                    "spec.replicas is {wanted}, nothing holds it back, and no HorizontalPodAutoscaler targets it: no other number was requested"
                 )),
                 _ => Vec::new(),
             }

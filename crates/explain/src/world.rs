@@ -132,12 +132,12 @@ impl World {
     }
 
     /// Notes that the server has no such object.
-    pub fn note_absent(&mut self, object: Ref) {
+    pub fn record_absent(&mut self, object: Ref) {
         self.absent.insert(object);
     }
 
     /// Notes that all objects of a kind in a namespace (empty: everywhere) are in this world.
-    pub fn note_listed(&mut self, group: &str, kind: &str, namespace: &str) {
+    pub fn record_listed(&mut self, group: &str, kind: &str, namespace: &str) {
         self.listed.insert((group.to_owned(), kind.to_owned(), namespace.to_owned()));
     }
 
@@ -149,7 +149,7 @@ impl World {
     }
 
     /// Notes that objects of a kind could not be read.
-    pub fn note_unread(&mut self, kind: &str, why: &str) {
+    pub fn record_unread(&mut self, kind: &str, why: &str) {
         self.unread.entry(kind.to_owned()).or_insert_with(|| why.to_owned());
     }
 

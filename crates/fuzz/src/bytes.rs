@@ -4,15 +4,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flyball_apiserver::fuzzing as server;
 use flyball_certificates::x509::{Authority, Request};
-use flyball_client::fuzzing as client;
+use flyball_client::{Encoding, fuzzing as client};
 use flyball_keys::PrivateKey;
 
 /// However a watch is cut into chunks, the same events come out.
 pub(crate) fn watch(data: &[u8]) {
     let Some((size, body)) = data.split_first() else { return };
-    for is_protobuf in [false, true] {
-        let whole = client::watch_events(body, is_protobuf, body.len().max(1));
-        let chunks = client::watch_events(body, is_protobuf, usize::from(*size).max(1));
+    for encoding in [Encoding::Json, Encoding::Protobuf] {
+        let whole = client::watch_events(body, encoding, body.len().max(1));
+        let chunks = client::watch_events(body, encoding, usize::from(*size).max(1));
         assert_eq!(whole, chunks, "cut into chunks of {size}");
     }
 }
@@ -20,6 +20,22 @@ pub(crate) fn watch(data: &[u8]) {
 /// Protobuf as clients of the embedded API server send it.
 pub(crate) fn protobuf(data: &[u8]) {
     let _ = server::decode_protobuf(data);
+}
+
+/// JSON as clients of the embedded API server send it is what another parser reads, if no key is there twice.
+pub(crate) fn json(data: &[u8]) {
+    let plain = serde_json::from_slice::<serde_json::Value>(data).ok();
+    match server::decode_json(data) {
+        Some((value, repeated)) => {
+            assert_eq!(Some(value), plain, "repeated: {repeated:?}");
+        }
+        None => assert!(plain.is_none(), "it is refused, and is {plain:?}"),
+    }
+}
+
+/// What the kernel answers over netlink.
+pub(crate) fn netlink(data: &[u8]) {
+    flyball_linux::fuzzing::netlink(data);
 }
 
 /// A token that this server did not sign opens nothing.

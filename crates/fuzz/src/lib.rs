@@ -2,6 +2,7 @@
 //! whatever it accepts. `fuzz/` runs them with libFuzzer; the test of this crate replays the seeds on every `cargo test`.
 
 mod bytes;
+mod http;
 mod text;
 mod wire;
 
@@ -10,14 +11,23 @@ pub type Target = fn(&[u8]);
 
 /// All targets. Each has a folder of seeds in `fuzz/seeds` and a file in `fuzz/fuzz_targets`.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("api_patch", http::api_patch),
+    ("api_request", http::api_request),
     ("cel", text::cel),
     ("cron", text::cron),
+    ("evaluate", text::evaluate),
+    ("inventory", text::inventory),
+    ("json", bytes::json),
     ("jwt", bytes::jwt),
     ("kubeconfig", text::kubeconfig),
     ("message", wire::message),
+    ("netlink", bytes::netlink),
+    ("page", http::page),
+    ("pages", http::pages),
     ("protobuf", bytes::protobuf),
     ("quantity", text::quantity),
     ("selector", text::selector),
+    ("snapshot", http::snapshot),
     ("time", text::time),
     ("watch", bytes::watch),
     ("wire", wire::wire),

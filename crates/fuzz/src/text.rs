@@ -1,13 +1,16 @@
 //! Parsers of languages that users write.
 
+use std::collections::BTreeMap;
 use std::str::from_utf8;
+use std::sync::LazyLock;
 
 use flyball_api::cron::{Schedule, Zone};
 use flyball_api::selector::{FieldSelector, Selector};
 use flyball_api::time::{format_duration, format_micros, parse_duration, parse_rfc3339};
 use flyball_api::{Quantity, Timestamp};
-use flyball_cel::{Env, Type, check};
+use flyball_cel::{Env, Program, Type, Value, check};
 use flyball_client::fuzzing as client;
+use serde_json::json;
 
 /// What is printed reads as the same quantity.
 pub(crate) fn quantity(data: &[u8]) {
@@ -74,8 +77,39 @@ pub(crate) fn cel(data: &[u8]) {
     let _ = check(text, &env);
 }
 
+/// What an evaluation may cost here: a fuzzer makes expensive expressions soon, and the budget of Kubernetes takes seconds.
+const BUDGET: u64 = 20_000;
+
+/// An expression that compiles gives the same each time, and stops soon after it has used its budget.
+pub(crate) fn evaluate(data: &[u8]) {
+    static OBJECT: LazyLock<serde_json::Value> = LazyLock::new(|| {
+        json!({
+            "name": "a", "n": 3, "x": 1.5, "yes": true, "no": null, "time": "2026-01-01T00:00:00Z", "cpu": "100m",
+            "ip": "10.0.0.1", "list": [1, 2, 3, "a", [4], {"k": "v"}], "map": {"a": 1, "b": {"c": "\u{e4}\u{1f600}"}},
+        })
+    });
+    let Ok(text) = from_utf8(data) else { return };
+    let mut env = Env::default();
+    env.variable("object", Type::Dyn);
+    let Ok(program) = Program::compile(text, &env) else { return };
+    let variables = BTreeMap::from([("object".into(), Value::of(&OBJECT))]);
+    let evaluate = || {
+        let evaluation = program.evaluate(&variables, BUDGET);
+        let shown = evaluation.outcome.map_or_else(|error| error.to_string(), |value| value.to_string());
+        (shown, evaluation.cost)
+    };
+    assert_eq!(evaluate(), evaluate(), "{text:?}");
+}
+
 /// A kubeconfig is either resolved to a server and a user or refused, without reading any file that it names.
 pub(crate) fn kubeconfig(data: &[u8]) {
     let Ok(text) = from_utf8(data) else { return };
     client::kubeconfig(text);
+}
+
+/// The machines, address pools and routes of the Linux cloud: used or refused.
+pub(crate) fn inventory(data: &[u8]) {
+    if let Ok(text) = from_utf8(data) {
+        flyball_linux::fuzzing::inventory(text);
+    }
 }

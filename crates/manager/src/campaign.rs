@@ -4,7 +4,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use flyball_election::{Elector, Lost};
+use flyball_election::{Candidate, Elector, Lost};
 use flyball_runtime::{Chain, Signal};
 use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
@@ -15,6 +15,8 @@ pub(crate) struct Candidates {
     pub(crate) main: Elector,
     /// For the lease of a leader migration, which is acquired after the main lease, when its controllers have started.
     pub(crate) second: Option<Elector>,
+    /// With coordinated leader election. It shares the electors' connections, which run on the thread on which they are opened.
+    pub(crate) candidate: Option<Candidate>,
     /// Set when the controllers under the main lease have started.
     pub(crate) begun: Signal,
 }
@@ -93,7 +95,10 @@ async fn stand(
     losing: oneshot::Sender<Lost>,
     ending: oneshot::Receiver<End>,
 ) {
-    let Candidates { mut main, mut second, begun } = candidates;
+    let Candidates { mut main, mut second, candidate, begun } = candidates;
+    if let Some(candidate) = candidate {
+        tokio::spawn(candidate.run());
+    }
     let reign = async {
         let since = main.acquire().await;
         winning.send_modify(|won| won.main = Some(since));
@@ -127,5 +132,56 @@ async fn release(elector: &mut Elector, within: Duration) {
         Ok(Ok(())) => tracing::info!("released the lease"),
         Ok(Err(error)) => tracing::warn!(error = %Chain(&error), "cannot release the lease"),
         Err(_) => tracing::warn!(?within, "releasing the lease took too long"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use flyball_api::Timestamp;
+    use flyball_client::{Body, Client, ClientOptions, Transport, TransportError};
+    use flyball_election::Settings;
+    use flyball_runtime::Metrics;
+    use flyball_runtime::config::LeaderElection;
+    use futures::future::BoxFuture;
+
+    use super::*;
+
+    /// Never responds, and notes which thread has requested what.
+    #[derive(Default)]
+    struct Threads(watch::Sender<BTreeSet<(String, Option<String>)>>);
+
+    impl Transport for Threads {
+        fn send(
+            &self,
+            request: http::Request<Bytes>,
+        ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
+            let resource = request.uri().path().split('/').find(|part| part.starts_with("lease"));
+            let thread = thread::current().name().map(str::to_owned);
+            self.0.send_modify(|seen| {
+                seen.insert((resource.unwrap_or_default().to_owned(), thread));
+            });
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[tokio::test]
+    async fn all_connections_for_leader_election_run_on_its_own_thread() {
+        let threads = Arc::new(Threads::default());
+        let client = Client::new(threads.clone(), ClientOptions::default());
+        let settings = Settings::new(&LeaderElection::default(), "me".to_owned());
+        let main = Elector::new(settings, client.clone(), Metrics::default(), Timestamp::now);
+        let versions = ("1.36.4".to_owned(), "1.36.0".to_owned());
+        let candidate = Candidate::new(client, "me".to_owned(), "test", versions, Timestamp::now);
+        let begun = Signal::new().1;
+        let _campaign =
+            Campaign::start(Candidates { main, second: None, candidate: Some(candidate), begun }).unwrap();
+        let mut seen = threads.0.subscribe();
+        let seen = seen.wait_for(|seen| seen.len() == 2).await.unwrap().clone();
+        let on_election = |resource: &str| (resource.to_owned(), Some("election".to_owned()));
+        assert_eq!(seen, BTreeSet::from([on_election("leases"), on_election("leasecandidates")]));
     }
 }

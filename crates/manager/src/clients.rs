@@ -61,6 +61,13 @@ impl Clients {
         }
     }
 
+    /// The same for what is written under another lease.
+    pub(crate) fn under(&self, fence: &Fence) -> Self {
+        let options = ClientOptions { fence: Some(fence.clone()), ..self.options.clone() };
+        let connection = self.connection.under(fence);
+        Self { component: self.component, connection, options, lease_timeout: self.lease_timeout }
+    }
+
     pub(crate) fn named(&self, name: &str) -> Client {
         self.with(ClientOptions { user_agent: agent(self.component, name), ..self.options.clone() })
     }
@@ -69,6 +76,12 @@ impl Clients {
     pub(crate) fn unlimited(&self, name: &str) -> Client {
         let user_agent = agent(self.component, name);
         self.with(ClientOptions { user_agent, qps: 0.0, ..self.options.clone() })
+    }
+
+    /// For explanations on the live page, with a low rate limit of its own: viewers delay no controller.
+    pub(crate) fn for_page(&self) -> Client {
+        let user_agent = agent(self.component, "live-page");
+        self.with(ClientOptions { user_agent, qps: 10.0, burst: 40, ..self.options.clone() })
     }
 
     fn with(&self, options: ClientOptions) -> Client {
@@ -96,11 +109,11 @@ impl Clients {
     fn for_leases(&self) -> Client {
         let options = ClientOptions {
             user_agent: agent(self.component, "leader-election"),
-            timeout: self.lease_timeout,
             qps: 0.0,
             fence: None,
             ..self.options.clone()
-        };
+        }
+        .within(self.lease_timeout);
         let transport = self.connection.lease_transport().unwrap_or_else(|| self.connection.transport());
         Client::new(transport, options)
     }
@@ -162,8 +175,8 @@ pub(crate) async fn connect_main(options: &Options, fence: Option<Fence>) -> Res
     connected.map_err(|source| RunError::Config { flag, source })
 }
 
-/// Checks the server's health each second until it is well: it may be starting, too. Without a limit for `patience`, waits as
-/// long as it takes.
+/// Polls the server's health every second until it is healthy: it may still be starting. `patience` is the time limit; `None`
+/// waits indefinitely.
 pub(crate) async fn wait_for_server(
     connection: &Connection,
     client: &Client,
@@ -181,12 +194,12 @@ pub(crate) async fn wait_for_server(
             Err(error) => error,
         };
         if patience.is_some_and(|patience| start.elapsed() + CHECK_INTERVAL > patience) {
-            let (server, origin) = (connection.server().to_string(), connection.origin().to_owned());
+            let (server, origin) = (connection.server().to_owned(), connection.origin().to_owned());
             return Err(RunError::Server { server, origin, source: error });
         }
         if logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
             logged = Some(Instant::now());
-            tracing::warn!(server = %connection.server(), error = %Chain(&error), "waiting for the API server");
+            tracing::warn!(server = connection.server(), error = %Chain(&error), "waiting for the API server");
         }
         sleep(CHECK_INTERVAL).await;
     }
@@ -194,7 +207,54 @@ pub(crate) async fn wait_for_server(
 
 #[cfg(test)]
 mod tests {
-    use super::rate;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use bytes::Bytes;
+    use flyball_client::{Body, Transport, TransportError};
+    use futures::future::BoxFuture;
+
+    use super::*;
+
+    /// Refuses all requests until it trusts the client.
+    #[derive(Default)]
+    struct Suspicious(AtomicBool);
+
+    impl Transport for Suspicious {
+        fn send(
+            &self,
+            _: http::Request<Bytes>,
+        ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
+            let code = if self.0.load(Ordering::Relaxed) { 200 } else { 401 };
+            let response = http::Response::builder().status(code).body(Body::default()).unwrap();
+            Box::pin(std::future::ready(Ok(response)))
+        }
+    }
+
+    /// As with a client certificate that expired while the process was not running: a candidate for the lease waits for another
+    /// one, as upstream. Without leader election, upstream ends after ten seconds.
+    #[tokio::test(start_paused = true)]
+    async fn a_candidate_whose_credentials_are_refused_waits_until_they_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let kubeconfig = dir.path().join("kubeconfig");
+        let text = "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n\
+             clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\n";
+        std::fs::write(&kubeconfig, text).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
+        let connection = connect(&options).await.unwrap();
+        let server = Arc::new(Suspicious::default());
+        let client = Client::new(server.clone(), ClientOptions::default());
+
+        let ended = wait_for_server(&connection, &client, Some(WAIT_FOR_SERVER)).await;
+        let error = Chain(&ended.unwrap_err()).to_string();
+        assert!(error.contains("http://127.0.0.1:1") && error.contains("provide credentials"), "{error}");
+
+        let waiting = wait_for_server(&connection, &client, None);
+        tokio::pin!(waiting);
+        let hours = Duration::from_secs(12 * 60 * 60);
+        assert!(tokio::time::timeout(hours, waiting.as_mut()).await.is_err(), "it waits");
+        server.0.store(true, Ordering::Relaxed);
+        tokio::time::timeout(2 * CHECK_INTERVAL, waiting).await.expect("it goes on").unwrap();
+    }
 
     #[test]
     fn a_rate_of_zero_is_client_gos_default_and_only_a_negative_one_is_no_limit() {

@@ -34,8 +34,26 @@ pub struct Component {
     pub has_zpages: bool,
     /// Whether its behaviour depends on a gate.
     pub reads: fn(Gate) -> bool,
-    /// The gate with which it releases its lease at the end, if it ever does.
-    pub release_gate: Option<Gate>,
+    pub release: Release,
+}
+
+/// Whether a manager releases its lease when it is shut down, so that a standby takes over at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    Always,
+    /// If this gate is on.
+    With(Gate),
+    Never,
+}
+
+impl Release {
+    pub(crate) fn is_wanted(self, gates: &Gates) -> bool {
+        match self {
+            Self::Always => true,
+            Self::With(gate) => gates.enabled(gate),
+            Self::Never => false,
+        }
+    }
 }
 
 /// The manager that this crate is named after.
@@ -58,7 +76,7 @@ for: it creates pods for ReplicaSets, collects garbage, signs certificates, and 
             Gate::CloudControllerManagerWatchBasedRoutesReconciliation | Gate::CloudControllerManagerWebhook
         )
     },
-    release_gate: Some(Gate::ControllerManagerReleaseLeaderElectionLockOnExit),
+    release: Release::With(Gate::ControllerManagerReleaseLeaderElectionLockOnExit),
 };
 
 impl Component {

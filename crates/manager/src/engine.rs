@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_client::{Client, ClientOptions, Fence, Identities};
 use flyball_runtime::config::ClientConnection;
 use flyball_runtime::events::Recorder;
-use flyball_runtime::{Context, Shared, Supervision, supervise};
+use flyball_runtime::{Context, Ended, Guard, Shared, Supervision, supervise};
 use tokio::task::JoinSet;
 
 use crate::table::{Controller, Pace};
@@ -18,27 +18,33 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// To be called on the runtime that runs the controllers.
     pub fn new(shared: Shared, identities: Identities) -> Self {
+        let shared = guarded(shared, &identities);
         Self { shared, identities, fence: None }
     }
 
-    /// The same for controllers under another lease.
-    pub fn under(self, fence: Option<Fence>) -> Self {
-        Self { fence, ..self }
+    /// The same for controllers under another lease, with the identities whose connections its fence closes.
+    pub fn under(self, fence: Fence, identities: Identities) -> Self {
+        Self { fence: Some(fence), identities, ..self }
     }
 
-    /// Runs these controllers, each with its own supervisor, until shutdown.
+    /// Runs these controllers, each with its own supervisor, until shutdown. Returns how they have ended.
     pub async fn run(
         &self,
         controllers: impl IntoIterator<Item = &'static Controller>,
         supervision: &Supervision,
-    ) {
+    ) -> Ended {
         let mut set = JoinSet::new();
         for controller in controllers {
             let Some(start) = controller.start else { continue };
             set.spawn(supervise(self.context(controller), start, supervision.clone()));
         }
-        while set.join_next().await.is_some() {}
+        let mut all = Ended::Orderly;
+        while let Some(ended) = set.join_next().await {
+            all = all.max(ended.unwrap_or(Ended::Cancelled));
+        }
+        all
     }
 
     fn context(&self, controller: &'static Controller) -> Arc<Context> {
@@ -65,6 +71,21 @@ impl Engine {
         }
         client.with_options(ClientOptions { qps, burst, ..options.clone() })
     }
+}
+
+/// Adds the budget for deletions, if there is one.
+fn guarded(shared: Shared, identities: &Identities) -> Shared {
+    let Some(limit) =
+        usize::try_from(shared.config.flyball.deletions_per_minute).ok().filter(|limit| *limit > 0)
+    else {
+        return shared;
+    };
+    // Under the manager's own identity: not every controller may record events.
+    let (events, write) = Recorder::new(shared.component, shared.clock, identities.main().clone());
+    tokio::spawn(write);
+    let guard = Guard::new(limit, shared.clock, shared.metrics.clone(), events);
+    guard.follow(&shared.informers);
+    Shared { extensions: shared.extensions.clone().with(guard), ..shared }
 }
 
 /// Upstream: cmd/kube-controller-manager/app/core.go multiplies the flags. A flag of zero stands for a default that is set

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use crate::flags::VendorValues;
 use flyball_runtime::config::Config;
 use flyball_serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 
@@ -30,6 +31,8 @@ pub struct Options {
     pub authorization: AuthorizationOptions,
     pub metrics: MetricsOptions,
     pub logging: LoggingOptions,
+    /// The flags of a vendor's program.
+    pub vendor: VendorValues,
 }
 
 impl Default for Options {
@@ -49,6 +52,7 @@ impl Default for Options {
             authorization: AuthorizationOptions::default(),
             metrics: MetricsOptions::default(),
             logging: LoggingOptions::default(),
+            vendor: VendorValues::default(),
         }
     }
 }

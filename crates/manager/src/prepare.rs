@@ -8,9 +8,10 @@ use std::{
 use flyball_runtime::{
     config::{Config, ControllerLeader, LeaderMigration},
     gates::{Gate, Gates, Stage, without_effect},
-    metrics::Policy,
+    metrics::{DEPRECATED, Policy},
     version::CURRENT,
 };
+use flyball_serving::tls_notices;
 use serde::Deserialize;
 
 use crate::{
@@ -73,6 +74,8 @@ pub fn prepare(parsed: Parsed) -> Result<Prepared, Vec<String>> {
     };
     let controllers = chosen(Choice::Run);
     let mut notices = notices(component, &given);
+    notices.extend(tls_notices(&options.serving));
+    notices.extend(tls_notices(&options.webhook_serving));
     notices.extend(gate_notices(component, &gates));
     let elsewhere = chosen(Choice::Cloud).into_iter().map(|controller| controller.name);
     let elsewhere: Vec<&str> = elsewhere.filter(|name| names.iter().any(|listed| listed == name)).collect();
@@ -243,7 +246,11 @@ fn metrics_policy(options: &Options) -> Result<Policy, String> {
     let allowed = lists
         .into_iter()
         .map(|(key, values)| (key, values.split(',').map(|value| value.trim().to_owned()).collect()));
-    Ok(Policy { disabled: options.metrics.disabled.iter().cloned().collect(), allowed: allowed.collect() })
+    let mut disabled: BTreeSet<String> = options.metrics.disabled.iter().cloned().collect();
+    if options.metrics.show_hidden_for_version.is_empty() {
+        disabled.extend(DEPRECATED.map(str::to_owned));
+    }
+    Ok(Policy { disabled, allowed: allowed.collect() })
 }
 
 #[cfg(test)]

@@ -83,6 +83,11 @@ fn mistakes_are_named_one_line_each() {
         (&["--service-cluster-ip-range=a,b,c"], &["--service-cluster-ip-range takes at most two ranges"]),
         (&["--requestheader-uid-headers=x-remote-uid", "--feature-gates=RemoteRequestHeaderUID=false"],
             &["--requestheader-uid-headers needs the feature gate RemoteRequestHeaderUID"]),
+        (&["--requestheader-uid-headers=x-uid"], &["--requestheader-uid-headers must include X-Remote-Uid"]),
+        (&["--requestheader-uid-headers=x-uid,x-remote-uid"], &[]),
+        (&["--tls-curve-preferences=23,29,23"], &["--tls-curve-preferences: 23 is given twice"]),
+        (&["--authorization-always-allow-paths=/a*b,/c*,*,/"],
+            &["--authorization-always-allow-paths: \"/a*b\" has a * that is not its last character"]),
         (&["--requestheader-group-headers= "], &["--requestheader-group-headers has an empty entry"]),
         (&["--show-hidden-metrics-for-version=1.30"], &["--show-hidden-metrics-for-version must be the previous minor version, 1.35, not \"1.30\""]),
         (&["--allow-metric-labels=metric=a"], &["--allow-metric-labels: \"metric\" is not of the form metric,label"]),
@@ -124,9 +129,23 @@ fn mistakes_are_named_one_line_each() {
 }
 
 #[test]
+fn deprecated_metrics_are_shown_on_request() {
+    let is_hidden = |flags: &[&str]| {
+        let policy = metrics_policy(&parsed(flags).options).unwrap();
+        policy.disabled.contains("volume_operation_total_errors")
+    };
+    assert!(is_hidden(&[]));
+    assert!(!is_hidden(&["--show-hidden-metrics-for-version=1.35"]));
+}
+
+#[test]
 fn flags_without_effect_are_reported_once() {
     let notices = |arguments: &[&str]| prepare(parsed(arguments)).unwrap().notices.join("\n");
-    assert!(notices(&["--tls-curve-preferences=23"]).contains("--tls-curve-preferences has no effect here"));
+    assert!(!notices(&["--tls-curve-preferences=23"]).contains("--tls-curve-preferences"));
+    assert!(
+        notices(&["--tls-curve-preferences=23,25"]).contains("names groups that are never used here: P-521")
+    );
+    assert!(notices(&["--contention-profiling"]).contains("--contention-profiling has no effect here"));
     assert!(notices(&["--node-sync-period=1s"]).contains("--node-sync-period is deprecated"));
     assert!(!notices(&["--cluster-name=x", "--leader-elect"]).contains("--cluster-name"));
     assert!(!notices(&["--concurrent-replicaset-syncs=7"]).contains("--concurrent-replicaset-syncs"));

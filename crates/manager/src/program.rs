@@ -2,36 +2,40 @@
 
 use std::{io::Write, num::NonZero, process::ExitCode, time::Duration};
 
-use flyball_runtime::{Chain, Signal, SignalSender, version};
+use flyball_runtime::{Chain, SignalSender, version};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     component::{Component, KUBE_CONTROLLER_MANAGER},
-    equipment::Equipment,
+    equipment::{Equipment, Foundation},
     flags::{Invocation, VersionForm},
     logging::{self, Logging},
+    preflight::preflight,
     prepare::{Prepared, prepare},
-    run::run,
+    run::{metrics, run},
 };
 
 /// The `main` of kube-controller-manager.
 pub fn main() -> ExitCode {
-    main_of(&KUBE_CONTROLLER_MANAGER, |_| Ok(Equipment::default()))
+    main_of(&KUBE_CONTROLLER_MANAGER, async |_, _| Ok(Equipment::default()))
 }
 
 /// Runs the command line. The exit code is 1 if that fails, or if the lease is lost. `equip` returns what the manager needs
 /// besides its flags, or the problems, one line each.
 pub fn main_of(
     component: &'static Component,
-    equip: impl FnOnce(&Prepared) -> Result<Equipment, Vec<String>>,
+    equip: impl AsyncFnOnce(&Prepared, &Foundation) -> Result<Equipment, Vec<String>>,
 ) -> ExitCode {
     let arguments: Vec<String> =
         std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
     let done = match component.parse(&arguments) {
         Ok(Invocation::Help) => print(component.help()),
         Ok(Invocation::Version(form)) => print(version_text(form)),
-        Ok(Invocation::Run(parsed)) => prepare(*parsed).and_then(|prepared| start(prepared, equip)),
+        Ok(Invocation::Run(parsed)) => prepare(*parsed).and_then(|prepared| {
+            preflight(&prepared)?;
+            start(prepared, equip)
+        }),
         Err(error) => Err(vec![format!("{error}; see --help")]),
     };
     let problems = match done {
@@ -49,23 +53,27 @@ const PROGRAMS_END: Duration = Duration::from_millis(500);
 
 fn start(
     prepared: Prepared,
-    equip: impl FnOnce(&Prepared) -> Result<Equipment, Vec<String>>,
+    equip: impl AsyncFnOnce(&Prepared, &Foundation) -> Result<Equipment, Vec<String>>,
 ) -> Result<(), Vec<String>> {
     let logging =
         logging::start(&prepared.options.logging).map_err(|error| vec![format!("cannot log: {error}")])?;
     let runtime = runtime().map_err(|error| vec![format!("cannot start: {error}")])?;
     let result = runtime.block_on(async {
-        let equipment = equip(&prepared)?;
-        let (giver, shutdown) = Signal::new();
-        tokio::spawn(shut_down_on_signals(giver, logging.clone()));
-        let ended = run(prepared, equipment, Some(logging.clone()), shutdown).await;
+        let metrics = metrics(&prepared, Some(logging.clone()));
+        let (stop, foundation) = Foundation::new(prepared.component.name, metrics);
+        tokio::spawn(shut_down_on_signals(stop, logging.clone()));
+        let equipment = tokio::select! {
+            equipment = equip(&prepared, &foundation) => equipment?,
+            () = foundation.shutdown.wait() => return Ok(()),
+        };
+        let ended = run(prepared, foundation, equipment, Some(logging.clone())).await;
         ended.map_err(|error| {
             // In the format of the log, so that a log parser can read the last line.
-            tracing::error!(error = %Chain(&error), "the controller manager ends");
+            tracing::error!(error = %Chain(&error), "controller manager exits");
             vec![]
         })
     });
-    // No controller may act after a lost lease, so nothing is waited for but the end of programs that controllers have started.
+    // No controller may act after the lease is lost, so exit now; wait only for child processes of controllers.
     runtime.shutdown_timeout(PROGRAMS_END);
     logging.flush();
     result

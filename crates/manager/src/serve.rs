@@ -4,20 +4,25 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use flyball_cache::Informers;
 use flyball_client::{Client, ClientOptions, ConnectOptions, connect};
-use flyball_election::{CandidateHealth, LeaseHealth};
-use flyball_runtime::{Chain, Clock, DebugPages, Health, Metrics, decisions::DecisionLog, gates::Gate};
-use flyball_serving::{
-    AuthenticationOptions, Authenticator, Authorizer, ClusterCa, Heartbeat, Listening, Pages, Server,
-    ServingError,
+use flyball_election::{Candidate, CandidateHealth, LeaseHealth};
+use flyball_runtime::{
+    Chain, Clock, DebugPages, Health, Insight, Metrics, Shared, decisions::DecisionLog, gates::Gate,
+    metrics::Gauge,
 };
+use flyball_serving::{
+    AuthenticationOptions, Authenticator, Authorizer, ClusterCa, Heartbeat, Listening, Mounted, Pages,
+    Server, ServingError,
+};
+use flyball_ui::{Sources, Ui};
+use futures::FutureExt as _;
+use tokio::runtime::Handle;
 
 use crate::{
-    clients::agent, component::Component, lead::Election, logging::SetVerbosity, prepare::Prepared,
-    run::RunError,
+    cache_remark::CacheRemark, clients::agent, component::Component, lead::Election, logging::SetVerbosity,
+    prepare::Prepared, run::RunError,
 };
 
-/// The health check that names the resources with objects that cannot be decoded. It is there only if there are any, and never
-/// fails: a restart would not help.
+/// The health check that carries the [`CacheRemark`]. It is there only if there is one, and never fails.
 const INFORMERS: &str = "informers";
 /// Deadline of token and access reviews.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,15 +37,17 @@ pub(crate) fn pages(
     clock: Clock,
 ) -> Pages {
     let lease = election.map(|election| election.main.health());
-    let candidate = election.and_then(|election| election.candidate.clone());
+    let candidate = election.and_then(|election| election.candidate.as_ref()).map(Candidate::health);
     let (health, heart) = (health.clone(), Heartbeat::start());
-    let (remarked, informers, checked) = (health.clone(), informers.clone(), informers.clone());
+    let remarked = health.clone();
+    let caches = Arc::new(CacheRemark::new(informers.clone()));
+    let remarks = caches.clone();
     let checks = move || {
         let lease = lease.iter().map(|lease| (LeaseHealth::NAME.to_owned(), lease.check()));
         let candidate = candidate.iter().map(|health| (CandidateHealth::NAME.to_owned(), health.check()));
         let controllers = health.checks().into_iter().map(|(name, state)| (name.to_owned(), state));
         // Only to carry its remark: otherwise the page has the same checks as upstream's.
-        let caches = undecodable(&checked).map(|_| (INFORMERS.to_owned(), Ok(())));
+        let caches = caches.get().map(|_| (INFORMERS.to_owned(), Ok(())));
         lease.chain(candidate).chain(controllers).chain(caches).chain(heart.check()).collect()
     };
     let Component { configz, has_zpages, .. } = *prepared.component;
@@ -54,27 +61,48 @@ pub(crate) fn pages(
         metrics: metrics.clone(),
         checks: Arc::new(checks),
         remarks: Arc::new(move || {
-            let undecodable = undecodable(&informers).map(|remark| (INFORMERS.to_owned(), remark));
+            let caches = remarks.get().map(|remark| (INFORMERS.to_owned(), remark));
             let controllers = remarked.remarks().into_iter().map(|(name, remark)| (name.to_owned(), remark));
-            controllers.chain(undecodable).collect()
+            controllers.chain(caches).collect()
         }),
         decisions: Some(decisions),
+        mounted: None,
         controllers: debug,
         set_verbosity,
         now: Arc::new(move || clock.now()),
     }
 }
 
-/// Names the resources with objects that cannot be decoded: controllers do not see these objects, or see an outdated state.
-fn undecodable(informers: &Informers) -> Option<String> {
-    let caches = informers.all();
-    name_some(caches.iter().map(|cache| (cache.resource().to_string(), cache.counts().undecodable)))
-}
+/// The maximum duration of an event stream of the live page. The page reconnects at once, and is authorized again. Shorter than
+/// the idle timeout of connections, since a stream alone does not keep a connection open.
+const STREAM_LASTS: Duration = Duration::from_secs(80);
 
-fn name_some(caches: impl Iterator<Item = (String, usize)>) -> Option<String> {
-    let some = caches.filter(|(_, objects)| *objects > 0);
-    let named: Vec<String> = some.map(|(resource, objects)| format!("{objects} of {resource}")).collect();
-    (!named.is_empty()).then(|| format!("objects that cannot be decoded: {}", named.join(", ")))
+/// The live page, which shows what `/metrics` and `/debug/decisions` show, and explains objects as `flyball why` does.
+pub(crate) fn live_page(
+    shared: &Shared,
+    insight: &Insight,
+    health: &Health,
+    leads: Option<Gauge>,
+    client: Client,
+) -> Mounted {
+    let sources = Sources {
+        component: shared.component,
+        clock: shared.clock,
+        informers: shared.informers.clone(),
+        insight: insight.clone(),
+        health: health.clone(),
+        decisions: shared.decisions.clone(),
+        client,
+        leads: Arc::new(move || leads.as_ref().map(|leads| leads.get() == 1.0)),
+        acts: None,
+        stream_lasts: STREAM_LASTS,
+    };
+    let ui = Ui::new(sources, Handle::current());
+    let answer = move |head| {
+        let ui = ui.clone();
+        async move { ui.respond(&head).await }.boxed()
+    };
+    Mounted { path: flyball_ui::PATH, answer: Arc::new(answer) }
 }
 
 /// Sets up authentication, authorization and the listener.
@@ -182,28 +210,14 @@ async fn review_client(
         }
         Err(source) => return Err(RunError::Config { flag, source }),
     };
-    let options = ClientOptions {
-        user_agent: agent(component, ""),
-        qps: 0.0,
-        timeout: REVIEW_TIMEOUT,
-        ..ClientOptions::default()
-    };
+    let options = ClientOptions { user_agent: agent(component, ""), qps: 0.0, ..ClientOptions::default() }
+        .within(REVIEW_TIMEOUT);
     Ok(Some(Client::with_watches(connection.transport(), connection.watch_transport(), options)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn resources_with_objects_that_cannot_be_decoded_are_named() {
-        let remark = |caches: &[(&str, usize)]| {
-            name_some(caches.iter().map(|(resource, objects)| ((*resource).to_owned(), *objects)))
-        };
-        assert_eq!(remark(&[("pods", 0)]), None);
-        let want = "objects that cannot be decoded: 1 of pods, 2 of widgets.test";
-        assert_eq!(remark(&[("nodes", 0), ("pods", 1), ("widgets.test", 2)]).as_deref(), Some(want));
-    }
 
     #[test]
     fn the_cluster_is_asked_for_cas_that_are_not_in_files() {

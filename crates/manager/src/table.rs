@@ -1,7 +1,7 @@
 //! The table of controllers: all of upstream's v1.36.4, with names, accounts, what each watches, reads and writes, and how it
 //! is set up. `--controllers`, `--help`, health checks, docs/parity.md and deploy/rbac-controllers.yaml derive from it.
 
-use flyball_runtime::{Start, gates::Gate};
+use flyball_runtime::{Check, Start, gates::Gate};
 
 use crate::access::{EVENTS, Rule, rule, watch};
 
@@ -24,6 +24,8 @@ pub struct Controller {
     pub writes: &'static [Rule],
     /// The factors of its rate limit.
     pub pace: Pace,
+    /// Runs before the process connects: what it finds ends the process.
+    pub check: Check,
     /// `None`: it is known by name only, and part of the cloud-controller-manager, as in upstream.
     pub start: Option<Start>,
 }
@@ -52,6 +54,7 @@ pub const DEFAULT: Controller = Controller {
     reads: &[],
     writes: &[],
     pace: Pace { qps: 1.0, burst: 1 },
+    check: |_| Ok(()),
     start: None,
 };
 
@@ -61,6 +64,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "serviceaccount-token-controller", aliases: &["serviceaccount-token"], identity: None,
         watches: &[watch("serviceaccounts"), watch("secrets")],
         writes: &[rule("secrets", &["delete", "update"]), rule("serviceaccounts", &["update"])],
+        check: flyball_identity::serviceaccount_token::check,
         start: Some(flyball_identity::serviceaccount_token::start),
         ..DEFAULT
     },
@@ -227,6 +231,7 @@ pub const CONTROLLERS: &[Controller] = &[
             rule("signers.certificates.k8s.io", &["approve"]).named(&["kubernetes.io/kube-apiserver-client-kubelet"]),
             rule("signers.certificates.k8s.io", &["sign"]).named(&["kubernetes.io/kube-apiserver-client", "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving", "kubernetes.io/legacy-unknown"]),
             rule("subjectaccessreviews.authorization.k8s.io", &["create"]), EVENTS],
+        check: flyball_certificates::signing::check,
         start: Some(flyball_certificates::signing::start),
         ..DEFAULT
     },
@@ -315,16 +320,17 @@ pub const CONTROLLERS: &[Controller] = &[
         writes: &[rule("persistentvolumes", &["create", "delete", "update"]),
             rule("persistentvolumes/status", &["update"]), rule("persistentvolumeclaims", &["update"]),
             rule("persistentvolumeclaims/status", &["update"]), rule("pods", &["create", "delete"]), EVENTS],
+        check: flyball_storage::binder::check,
         start: Some(flyball_storage::binder::start),
         ..DEFAULT
     },
     Controller { name: "persistentvolume-attach-detach-controller", aliases: &["attachdetach"], identity: Some("attachdetach-controller"),
         watches: &[watch("pods"), watch("nodes"), watch("persistentvolumeclaims"), watch("persistentvolumes"),
-            watch("csinodes.storage.k8s.io"), watch("csidrivers.storage.k8s.io"),
-            watch("volumeattachments.storage.k8s.io")],
+            watch("csidrivers.storage.k8s.io"), watch("volumeattachments.storage.k8s.io")],
         reads: &[rule("nodes", &["get"])],
         writes: &[rule("nodes/status", &["patch", "update"]), EVENTS,
             rule("volumeattachments.storage.k8s.io", &["create", "delete"])],
+        check: flyball_storage::binder::check,
         start: Some(flyball_storage::attach_detach::start),
         ..DEFAULT
     },
@@ -332,6 +338,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: &[watch("persistentvolumeclaims")],
         writes: &[rule("persistentvolumes", &["patch", "update"]),
             rule("persistentvolumeclaims/status", &["patch", "update"]), EVENTS],
+        check: flyball_storage::binder::check,
         start: Some(flyball_storage::expander::start),
         ..DEFAULT
     },
@@ -373,6 +380,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "root-ca-certificate-publisher-controller", aliases: &["root-ca-cert-publisher"], identity: Some("root-ca-cert-publisher"),
         watches: &[watch("configmaps"), watch("namespaces")],
         writes: &[rule("configmaps", &["create", "update"]), EVENTS],
+        check: flyball_common::server_ca::check,
         start: Some(flyball_identity::root_ca::start),
         ..DEFAULT
     },
@@ -382,6 +390,7 @@ pub const CONTROLLERS: &[Controller] = &[
         writes: &[rule("clustertrustbundles.certificates.k8s.io", &["create", "delete", "update"]),
             rule("signers.certificates.k8s.io", &["attest"]).named(&["kubernetes.io/kube-apiserver-serving"]),
             EVENTS],
+        check: flyball_common::server_ca::check,
         start: Some(flyball_certificates::trust_bundle::start),
         ..DEFAULT
     },
@@ -440,6 +449,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: &[watch("serviceaccounts"), watch("secrets"), watch("pods")],
         reads: &[rule("configmaps", &["get"]).named(&["kube-apiserver-legacy-service-account-token-tracking"])],
         writes: &[rule("secrets", &["delete", "patch"])],
+        check: flyball_identity::legacy_token_cleaner::check,
         start: Some(flyball_identity::legacy_token_cleaner::start),
         ..DEFAULT
     },
@@ -485,6 +495,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: &[watch("pods"), watch("persistentvolumeclaims"), watch("persistentvolumes"),
             watch("csidrivers.storage.k8s.io")],
         writes: &[EVENTS],
+        check: flyball_storage::binder::check,
         start: Some(flyball_storage::selinux_warning::start),
         ..DEFAULT
     },

@@ -4,6 +4,7 @@ use flyball_node::ipam::settings::Settings;
 use flyball_runtime::{
     config::{ClientConnection, Config, SignerFiles},
     gates::{Gate, Gates},
+    guard::LARGEST_BUDGET,
 };
 use flyball_serving::tls_problems;
 
@@ -21,6 +22,7 @@ pub(crate) fn problems(component: &Component, options: &Options, gates: &Gates) 
     found.extend(signing(config));
     found.extend(migrator(component, config, gates));
     found.extend(metrics(options));
+    found.extend(guards(config));
     found
 }
 
@@ -34,6 +36,7 @@ pub fn shared(component: &Component, options: &Options, gates: &Gates) -> Vec<St
         found.push(format!("--secure-port must be between 0 and 65535, not {}", options.serving.port));
     }
     found.extend(authentication(options, gates));
+    found.extend(open_paths(options));
     found.extend(node_ranges(component, config, gates));
     found.extend(logging(options, gates));
     found
@@ -44,6 +47,19 @@ pub fn allocator(config: &Config) -> Option<String> {
     let name = config.kube_cloud_shared.cidr_allocator_type.as_str();
     (!matches!(name, "" | "RangeAllocator"))
         .then(|| format!("--cidr-allocator-type must be \"RangeAllocator\", not {name:?}"))
+}
+
+fn guards(config: &Config) -> Vec<String> {
+    let most = i32::try_from(LARGEST_BUDGET).unwrap_or(i32::MAX);
+    let table = [
+        ("--flyball-deletions-per-minute", config.flyball.deletions_per_minute),
+        ("--flyball-verify-lost-nodes", config.flyball.verify_lost_nodes),
+    ];
+    let wrong = table.into_iter().filter(|(_, value)| !(0..=most).contains(value));
+    let wrong = wrong.map(|(flag, value)| format!("{flag} must be between 0 and {most}, not {value}"));
+    let size = config.flyball.journal_size;
+    let journal = (size < 1).then(|| format!("--flyball-journal-size must be at least 1 (MiB), not {size}"));
+    wrong.chain(journal).collect()
 }
 
 fn cloud_provider(config: &Config) -> Option<String> {
@@ -95,7 +111,21 @@ fn authentication(options: &Options, gates: &Gates) -> Vec<String> {
     if !headers.requestheader_uid_headers.is_empty() && !gates.enabled(Gate::RemoteRequestHeaderUID) {
         found.push("--requestheader-uid-headers needs the feature gate RemoteRequestHeaderUID".to_owned());
     }
+    // Upstream: apiserver pkg/server/options/authentication.go: the aggregation of APIs would not work.
+    let uid_headers = &headers.requestheader_uid_headers;
+    if !uid_headers.is_empty() && !uid_headers.iter().any(|name| name.eq_ignore_ascii_case("X-Remote-Uid")) {
+        found.push("--requestheader-uid-headers must include X-Remote-Uid".to_owned());
+    }
     found
+}
+
+/// Upstream: apiserver pkg/authorization/path/path.go.
+fn open_paths(options: &Options) -> impl Iterator<Item = String> {
+    let paths = options.authorization.always_allow_paths.iter();
+    let wrong = paths.filter(|path| path.strip_suffix('*').unwrap_or(path).contains('*'));
+    wrong.map(|path| {
+        format!("--authorization-always-allow-paths: {path:?} has a * that is not its last character")
+    })
 }
 
 fn workers(config: &Config) -> Vec<String> {

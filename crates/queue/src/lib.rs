@@ -11,6 +11,7 @@
 //! Delays use tokio's clock, so that a test with paused time runs a thousand-second backoff at once.
 
 mod backoff;
+mod look;
 mod observe;
 mod state;
 
@@ -23,6 +24,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 pub use backoff::Backoff;
+pub use look::Look;
 pub use observe::{Observer, Unobserved};
 use state::State;
 
@@ -169,6 +171,11 @@ impl<K: QueueKey> Queue<K> {
     /// Keys with a delay that is not over.
     pub fn delayed(&self) -> usize {
         self.shared.state.lock().delayed()
+    }
+
+    /// What it holds, for people. Takes time in proportion to the number of keys.
+    pub fn look(&self) -> Look<K> {
+        self.shared.state.lock().look(Instant::now())
     }
 
     /// Whether no key is ready or being processed. There may be delayed keys.

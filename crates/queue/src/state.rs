@@ -16,14 +16,14 @@ const CHANGES_IN_A_ROW: u32 = 7;
 
 /// The state of one key. A key without an entry is not queued, not being processed and not failing.
 #[derive(Default)]
-struct Entry {
+pub(crate) struct Entry {
     /// The priority and the time since when it is queued.
-    wanted: Option<(Priority, Instant)>,
+    pub(crate) wanted: Option<(Priority, Instant)>,
     /// Since when it is being processed.
-    running: Option<Instant>,
+    pub(crate) running: Option<Instant>,
     /// Due at a later time; items of the heap with another time are obsolete.
     due: Option<Instant>,
-    failures: u32,
+    pub(crate) failures: u32,
 }
 
 impl Entry {
@@ -221,6 +221,10 @@ impl<K: QueueKey> State<K> {
             self.alarm = None;
         }
         was_set && !self.later.is_empty()
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&K, &Entry)> {
+        self.entries.iter()
     }
 
     pub(crate) fn depth(&self) -> usize {

@@ -251,6 +251,28 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_look_shows_what_waits_runs_and_fails_and_which_key_does_so_longest() {
+    let queue = Queue::<&str>::default();
+    queue.add("first", Priority::Sweep);
+    tokio::time::advance(MS(10)).await;
+    queue.add("second", Priority::Change);
+    queue.add_after("later", MS(1000));
+    let taken = queue.next().await.unwrap();
+    assert_eq!(*taken, "second");
+    for _ in 0..3 {
+        queue.retry("bad");
+    }
+    queue.retry("worse once");
+    tokio::time::advance(MS(30)).await;
+    queue.add("second", Priority::Change);
+    let look = queue.look();
+    assert_eq!((look.ready, look.delayed, look.running, look.failing), (1, 3, 1, 2));
+    assert_eq!(look.oldest, Some(("first", MS(40))), "a key that is being processed does not wait");
+    assert_eq!(look.longest, Some(("second", MS(30))));
+    assert_eq!(look.worst, Some(("bad", 3)));
+}
+
 proptest! {
     /// No key is processed twice at once, and no added key is lost.
     #[test]

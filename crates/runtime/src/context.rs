@@ -5,11 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::{Key, Object, ObjectMeta, Resource, ResourceType, ResourceVersion};
-use flyball_cache::{AnyInformer, Change, Informer, Informers, MetaChange, Progress, Subscription};
+use flyball_api::{Key, Object, ObjectMeta, Resource, ResourceType, WithRaw};
+use flyball_cache::{AnyInformer, Change, Informer, Informers, MetaChange, Subscription};
 use flyball_client::{Client, Error, ListParams};
+use futures::FutureExt;
 use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
+use tokio::task::AbortHandle;
 
 use crate::barrier::{Awaited, Barrier};
 use crate::clock::Clock;
@@ -18,9 +20,12 @@ use crate::debug::DebugPages;
 use crate::decisions::{Decision, DecisionLog, Outcome};
 #[cfg(test)]
 use crate::decisions::{Subject, Wait};
+use crate::error::SyncError;
 use crate::events::Recorder;
 use crate::extensions::Extensions;
 use crate::gates::Gates;
+use crate::guard::Guard;
+use crate::insight::Insight;
 use crate::judge::Judge;
 use crate::metrics::Metrics;
 use crate::panics::{PanicInjector, Panics, Place};
@@ -42,7 +47,7 @@ pub struct Shared {
     pub decisions: DecisionLog,
     pub debug: DebugPages,
     pub metrics: Metrics,
-    /// The CA certificates (PEM) of the API server, if the kubeconfig has any.
+    /// The CA certificates (PEM) inside the kubeconfig, if there are any.
     pub server_ca: Option<Arc<str>>,
     /// Values that a manager passes to its own controllers.
     pub extensions: Extensions,
@@ -62,7 +67,7 @@ pub struct Context {
     pub client: Client,
     pub events: Recorder,
     pub metrics: Metrics,
-    /// The CA certificates (PEM) of the API server, if the kubeconfig has any.
+    /// The CA certificates (PEM) inside the kubeconfig, if there are any.
     pub server_ca: Option<Arc<str>>,
     pub debug: DebugPages,
     /// Values that a manager passes to its own controllers, such as a connection to a cloud.
@@ -70,6 +75,8 @@ pub struct Context {
     pub(crate) barrier: Barrier,
     pub(crate) pending_writes: PendingWrites,
     pub(crate) panics: Panics,
+    pub(crate) insight: Option<Arc<Insight>>,
+    pub(crate) guard: Option<Arc<Guard>>,
     panic_injector: Option<Arc<PanicInjector>>,
     judge: Option<Arc<Judge>>,
     reader: Client,
@@ -109,6 +116,8 @@ impl Context {
             events,
             pending_writes: PendingWrites::default(),
             panics: Panics::new(name, metrics.clone()),
+            insight: extensions.get(),
+            guard: extensions.get(),
             panic_injector: extensions.get(),
             judge: extensions.get(),
             metrics,
@@ -123,6 +132,21 @@ impl Context {
 
     pub fn informer<T: Resource>(&self) -> Arc<Informer<T>> {
         self.informers.get::<T>()
+    }
+
+    /// An object as the server has it, read under the account of the controller; `None` if there is none.
+    pub async fn find<T: Resource>(&self, key: &Key) -> Result<Option<T>, SyncError> {
+        found(&T::TYPE, key, self.client.get::<T>(key).await)
+    }
+
+    /// The same, with all its fields beside those that controllers know.
+    pub async fn find_with_raw<T: Resource>(&self, key: &Key) -> Result<Option<WithRaw<T>>, SyncError> {
+        found(&T::TYPE, key, self.client.get_as(&T::TYPE, key, None).await)
+    }
+
+    /// The same for an object of any resource, with all its fields.
+    pub async fn find_dynamic(&self, resource: &ResourceType, key: &Key) -> Result<Option<Value>, SyncError> {
+        found(resource, key, self.client.get_dynamic(resource, key).await)
     }
 
     /// The current object with all its fields, for a PUT: caches hold only the fields that controllers read. It is listed with
@@ -140,6 +164,11 @@ impl Context {
         Ok(found.pop())
     }
 
+    /// All objects of a namespace as the server has them now, likewise.
+    pub async fn listed<T: Resource>(&self, namespace: &str) -> Result<Vec<T>, Error> {
+        Ok(self.reader.list::<T>(Some(namespace), &ListParams::default()).await?.items)
+    }
+
     pub(crate) fn writer<'a>(&'a self, owner: &'a Key) -> Writer<'a> {
         Writer::new(self, owner)
     }
@@ -149,12 +178,13 @@ impl Context {
         Executor::new(self, key)
     }
 
-    /// Ends a sync of `key` that needs the cache of `T` to have reached `version`, for instance that of an object which was
-    /// written later than what it refers to. The key is synced again once the cache has; a bookmark is requested, since a
-    /// quiet watch would not show that for a minute.
-    pub fn sync_at<T: Resource>(&self, key: &Key, version: ResourceVersion) -> Next {
-        self.barrier.raise(key, &T::TYPE, Awaited::Version(version));
-        self.informer::<T>().request_bookmark();
+    /// Ends a sync of `key` that needs the cache of `T` to show what the server has now, for instance since an object of another
+    /// resource refers to something that is missing there. The key is synced again once the cache does. This costs a request.
+    ///
+    /// The version of the other object does not say whether the cache is current: with `--etcd-servers-overrides`, resources are
+    /// in separate etcds, and their versions cannot be compared.
+    pub fn sync_when_current<T: Resource>(&self, key: &Key) -> Next {
+        self.barrier.raise(key, &T::TYPE, Awaited::Present(None));
         Next::After(Duration::ZERO)
     }
 
@@ -207,6 +237,37 @@ impl Context {
         }
     }
 
+    /// Runs a task on which nothing depends, beside the loops of the controller, until it ends or is aborted. A panic ends it alone, and
+    /// is counted with those of the controller.
+    pub fn run_aside(
+        self: &Arc<Self>,
+        name: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> AbortHandle {
+        let cx = self.clone();
+        let task = async move {
+            let task = async {
+                cx.inject_panic(Place::Aside, &name);
+                task.await;
+            };
+            if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
+                cx.panics.record(Place::Aside, &name, &*panic);
+            }
+        };
+        tokio::spawn(task).abort_handle()
+    }
+
+    /// Calls what must not end its caller, such as an informer. The controller is set up again after a panic.
+    pub(crate) fn call_guarded(&self, what: &'static str, call: impl FnOnce()) {
+        let call = || {
+            self.inject_panic(Place::Trigger, &what);
+            call();
+        };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
+            self.panics.report(Place::Trigger, &what, &*panic);
+        }
+    }
+
     /// Lets a test inject a panic here.
     pub(crate) fn inject_panic(&self, place: Place, what: &dyn Display) {
         if let Some(panic_injector) = &self.panic_injector {
@@ -244,5 +305,12 @@ impl Context {
             }
         }
         self.decisions.record(decision);
+    }
+}
+
+fn found<T>(resource: &ResourceType, key: &Key, read: Result<T, Error>) -> Result<Option<T>, SyncError> {
+    match read {
+        Err(error) if error.is_not_found() => Ok(None),
+        read => read.map(Some).map_err(SyncError::api(format!("reading {} {key}", resource.kind))),
     }
 }

@@ -21,13 +21,17 @@ pub struct DebugPages {
 }
 
 impl DebugPages {
-    /// Sets the function for the pages of `controller`.
-    pub fn offer(
+    /// Sets the function for the pages of `controller`, which show its `state` for as long as that exists. They do not keep it:
+    /// a controller holds its context, and the context these pages.
+    pub fn offer<S: Send + Sync + 'static>(
         &self,
         controller: &'static str,
-        show: impl Fn(&str, &dyn Fn(&str) -> Vec<String>) -> Option<DebugPage> + Send + Sync + 'static,
+        state: &Arc<S>,
+        show: impl Fn(&S, &str, &dyn Fn(&str) -> Vec<String>) -> Option<DebugPage> + Send + Sync + 'static,
     ) {
-        self.by_controller.lock().insert(controller, Arc::new(show));
+        let state = Arc::downgrade(state);
+        let show: Arc<ShowDebug> = Arc::new(move |page, query| show(&*state.upgrade()?, page, query));
+        self.by_controller.lock().insert(controller, show);
     }
 
     /// A page, if that controller runs and has it.

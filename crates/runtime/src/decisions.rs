@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use flyball_api::intern::shared_str;
@@ -136,6 +136,15 @@ impl Decision {
     }
 }
 
+/// Where decisions are kept for longer, such as a journal on disk.
+pub trait Archive: Send + Sync {
+    /// At most the `limit` latest decisions that are wanted, oldest first. Of this process's only those with an id below `first`.
+    fn find(&self, limit: usize, first: u64, wanted: &dyn Fn(&Decision) -> bool) -> Vec<Decision>;
+
+    /// Whether decisions have been dropped from it.
+    fn has_dropped(&self) -> bool;
+}
+
 /// Cheap to clone; all clones are one log.
 #[derive(Clone)]
 pub struct DecisionLog {
@@ -146,7 +155,12 @@ struct Inner {
     ring: Mutex<Ring>,
     waiting: Mutex<BTreeMap<(&'static str, Key), Wait>>,
     live: broadcast::Sender<Arc<Decision>>,
+    archive: OnceLock<Arc<dyn Archive>>,
+    tap: OnceLock<Tap>,
 }
+
+/// Gets every decision when it is recorded.
+type Tap = Box<dyn Fn(&Decision) + Send + Sync>;
 
 #[derive(Default)]
 struct Ring {
@@ -155,10 +169,19 @@ struct Ring {
     kept: VecDeque<Decision>,
 }
 
+impl fmt::Debug for DecisionLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DecisionLog").finish_non_exhaustive()
+    }
+}
+
 impl Default for DecisionLog {
     fn default() -> Self {
         let (live, _) = broadcast::channel(LISTENER_LAG);
-        Self { inner: Arc::new(Inner { ring: Mutex::default(), waiting: Mutex::default(), live }) }
+        let (archive, tap) = (OnceLock::new(), OnceLock::new());
+        Self {
+            inner: Arc::new(Inner { ring: Mutex::default(), waiting: Mutex::default(), live, archive, tap }),
+        }
     }
 }
 
@@ -169,6 +192,9 @@ impl DecisionLog {
         let mut ring = self.inner.ring.lock();
         decision.id = ring.next;
         ring.next += 1;
+        if let Some(tap) = self.inner.tap.get() {
+            tap(&decision);
+        }
         // Mostly there are no listeners. Sent under the lock, so that all receive decisions in the order of the log.
         if self.inner.live.receiver_count() > 0 {
             let _ = self.inner.live.send(Arc::new(decision.clone()));
@@ -187,8 +213,31 @@ impl DecisionLog {
         found
     }
 
-    /// How many decisions are no longer remembered.
+    /// The same, with those that only the archive has. Reads files: for people who ask.
+    pub fn all(&self, limit: usize, wanted: impl Fn(&Decision) -> bool) -> Vec<Decision> {
+        let first = self.first();
+        let recent = self.recent(limit, &wanted);
+        let Some(archive) = self.inner.archive.get().filter(|_| recent.len() < limit) else { return recent };
+        let mut found = archive.find(limit - recent.len(), first, &wanted);
+        found.extend(recent);
+        found
+    }
+
+    /// Keeps older decisions here, too. Only the first archive counts.
+    pub fn keep_in(&self, archive: Arc<dyn Archive>) {
+        let _ = self.inner.archive.set(archive);
+    }
+
+    /// How many decisions are no longer remembered; with an archive, whether there are any.
     pub fn forgotten(&self) -> u64 {
+        match self.inner.archive.get() {
+            Some(archive) => archive.has_dropped().into(),
+            None => self.first(),
+        }
+    }
+
+    /// The id of the first decision that is remembered, or of the next one.
+    fn first(&self) -> u64 {
         let ring = self.inner.ring.lock();
         ring.kept.front().map_or(ring.next, |oldest| oldest.id)
     }
@@ -218,6 +267,12 @@ impl DecisionLog {
         self.inner.waiting.lock().values().filter(|wait| wanted(wait)).take(limit).cloned().collect()
     }
 
+    /// Calls `tap` with every decision from now on, in the order of the log, before anything else can be decided: unlike a listener it
+    /// cannot lag behind. It must be quick and must not use this log. Only the first tap counts.
+    pub fn tap(&self, tap: impl Fn(&Decision) + Send + Sync + 'static) {
+        let _ = self.inner.tap.set(Box::new(tap));
+    }
+
     /// Every decision from now on.
     pub fn listen(&self) -> broadcast::Receiver<Arc<Decision>> {
         self.inner.live.subscribe()
@@ -232,6 +287,32 @@ mod tests {
     fn waiting_on(log: &DecisionLog, controller: &str, key: &Key) -> Vec<Waiting> {
         let of_key = |wait: &Wait| wait.controller == controller && wait.object == Subject::new("Set", key);
         log.waiting(1, of_key).pop().map(|wait| wait.waiting_for).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_tap_misses_nothing_however_much_is_decided_at_once() {
+        let (log, seen) = (DecisionLog::default(), Arc::new(Mutex::new(Vec::new())));
+        log.tap({
+            let seen = Arc::clone(&seen);
+            move |decision| seen.lock().push(decision.id)
+        });
+        log.tap(|_| panic!("only the first counts"));
+        let count = REMEMBERED as u64 + 10;
+        for _ in 0..count {
+            log.record(Decision {
+                id: 0,
+                time: Timestamp::UNIX_EPOCH,
+                controller: "a",
+                owner: "ns/a".into(),
+                action: "create",
+                target: Subject::new("Pod", &Key::new("ns", "a")),
+                subresource: SmolStr::default(),
+                why: "because".into(),
+                outcome: Outcome::Done,
+                took_ms: Duration::ZERO,
+            });
+        }
+        assert_eq!(*seen.lock(), (0..count).collect::<Vec<_>>());
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl SyncError {
         let doing = doing.into();
         move |error| Self {
             category: category(&error),
-            expected: error.is_conflict(),
+            expected: error.is_conflict() || error.is_outdated(),
             doing,
             source: Some(Box::new(error)),
             retry: Retry::Backoff,
@@ -77,7 +77,7 @@ impl SyncError {
         self.category
     }
 
-    /// Whether this is normal (a conflict) and logged without a warning.
+    /// Whether this is normal (a conflict, a restore of etcd) and logged without a warning.
     pub fn is_expected(&self) -> bool {
         self.expected
     }
@@ -95,6 +95,8 @@ fn category(error: &client::Error) -> &'static str {
         _ if error.is_not_found() => "NotFound",
         _ if error.is_throttled() => "Throttled",
         _ if error.outcome_unknown() => "OutcomeUnknown",
+        _ if error.is_outdated() => "Outdated",
+        _ if error.is_held() => "Held",
         _ => "Api",
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
 type Stamp = Vec<Option<(SystemTime, u64)>>;
 type Parse<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;
@@ -44,7 +44,7 @@ impl<T> Fresh<T> {
     /// The current value. Checks the files if the last check was more than a second ago.
     pub fn get(&self) -> Arc<T> {
         let mut state = self.state.lock();
-        if state.looked.elapsed() >= LOOK_AGAIN {
+        if state.looked.elapsed() >= RECHECK_AFTER {
             state.looked = Instant::now();
             let stamp = stamp(&self.files);
             if stamp != state.stamp {

@@ -96,8 +96,8 @@ impl Health {
         change(self.checks.lock().entry(name).or_default());
     }
 
-    /// For the controller `name` to report that it cannot do its work. Withdraws the complaint of an earlier run.
-    pub(crate) fn complaint(&self, name: &'static str) -> Complaint {
+    /// For the controller or component `name` to report that it cannot do its work. Withdraws the complaint of an earlier run.
+    pub fn complaint(&self, name: &'static str) -> Complaint {
         let complaint = Complaint { health: self.clone(), name };
         complaint.withdraw();
         complaint

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use flyball_latest as latest;
 
 use crate::metrics::Metrics;
 
@@ -21,6 +21,8 @@ pub enum Place {
     Loop,
     /// While it synced one key: only that key is delayed.
     Sync,
+    /// In a task on which nothing depends, which has ended.
+    Aside,
 }
 
 impl Place {
@@ -31,6 +33,7 @@ impl Place {
             Self::Trigger => "trigger",
             Self::Loop => "loop",
             Self::Sync => "sync",
+            Self::Aside => "aside",
         }
     }
 }
@@ -45,26 +48,31 @@ impl fmt::Display for Place {
 pub(crate) struct Panics {
     controller: &'static str,
     metrics: Metrics,
-    first: watch::Sender<Option<Place>>,
+    first: latest::Sender<Option<Place>>,
 }
 
 impl Panics {
     pub(crate) fn new(controller: &'static str, metrics: Metrics) -> Self {
-        Self { controller, metrics, first: watch::Sender::new(None) }
+        Self { controller, metrics, first: latest::Sender::new(None) }
     }
 
-    /// Counts and logs a panic at `place`, in `what`, and notifies the supervisor.
-    pub(crate) fn report(&self, place: Place, what: &dyn fmt::Display, panic: &(dyn Any + Send)) {
+    /// Counts and logs a panic at `place`, in `what`.
+    pub(crate) fn record(&self, place: Place, what: &dyn fmt::Display, panic: &(dyn Any + Send)) {
         let (controller, panic) = (self.controller, panic_text(panic));
-        tracing::error!(controller, %place, %what, panic, "a controller panicked; it will be set up again");
+        tracing::error!(controller, %place, %what, panic, "a controller panicked");
         self.metrics.controller_panicked(controller, place);
+    }
+
+    /// The same, and notifies the supervisor, which sets up the controller again.
+    pub(crate) fn report(&self, place: Place, what: &dyn fmt::Display, panic: &(dyn Any + Send)) {
+        self.record(place, what, panic);
         self.first.send_modify(|first| *first = first.or(Some(place)));
     }
 
     /// Waits for a panic; returns the place of the first.
     pub(crate) async fn reported(&self) -> Place {
         let mut first = self.first.subscribe();
-        match first.wait_for(Option::is_some).await.map(|place| *place) {
+        match first.wait_for(Option::is_some).await {
             Ok(Some(place)) => place,
             // Cannot happen: `self` holds the sender.
             Ok(None) | Err(_) => std::future::pending().await,

@@ -9,7 +9,6 @@ use std::time::Duration;
 use flyball_api::Key;
 use flyball_cache::Subscription;
 use futures::FutureExt;
-use smol_str::SmolStr;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -17,7 +16,7 @@ use crate::barrier::Barrier;
 use crate::context::Context;
 use crate::error::{Chain, SyncError};
 use crate::events::Recorder;
-use crate::plan::{Executor, Outcome, Plan};
+use crate::plan::{Executed, Executor, Failure, Outcome, Plan};
 use crate::tasks::Tasks;
 
 /// A controller that decides in rounds. [`Tasks::periodic`] runs it.
@@ -146,14 +145,12 @@ pub(crate) async fn run<P: Periodic>(
                 let (remembered, plan) = P::round(memory, &observations);
                 memory = remembered;
                 cx.judge(|| P::check(&observations, &plan));
-                cx.record_waiting(&rounds.key, SmolStr::default(), plan.waiting);
                 let pause = plan.requeue.unwrap_or(schedule.pause);
                 controller.publish(&mut memory);
                 let executor = Executor::for_round(&cx, &rounds.key, era).events(controller.events(&cx));
-                let outcome = executor.perform(plan.effects).await;
-                for failure in outcome.failures.iter().filter(|failure| !failure.is_expected) {
-                    tracing::warn!(task = name, doing = %failure.doing, error = %failure.message, "a write failed; the next round tries again");
-                }
+                let Executed { outcome, status, .. } = executor.run(plan).await;
+                outcome.failures.iter().for_each(|failure| log_failure(name, failure));
+                status.failures.iter().for_each(|failure| log_failure(name, failure));
                 let shorter = controller.finish(&mut memory, &outcome);
                 if executor.was_outdated() {
                     tracing::debug!(task = name, "etcd may have been restored; repeating the round");
@@ -173,6 +170,13 @@ pub(crate) async fn run<P: Periodic>(
             () = rounds.undone(&cx, era) => {}
             () = tokio::time::sleep_until(due) => {}
         }
+    }
+}
+
+fn log_failure<T>(task: &str, failure: &Failure<T>) {
+    if !failure.is_expected {
+        let Failure { doing, message, .. } = failure;
+        tracing::warn!(task, %doing, error = %message, "a write failed; the next round tries again");
     }
 }
 

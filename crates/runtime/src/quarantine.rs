@@ -92,6 +92,14 @@ impl<K: QueueKey> Quarantine<K> {
         (!left.is_zero()).then_some(left)
     }
 
+    /// Some of the keys, with the time that each still waits, and how many there are.
+    pub(crate) fn some(&self, at_most: usize) -> (Vec<(K, Duration)>, usize) {
+        let (keys, now) = (self.keys.lock(), Instant::now());
+        let waits = |poisoned: &Poisoned| poisoned.until.saturating_duration_since(now);
+        let some = keys.iter().take(at_most).map(|(key, poisoned)| (key.clone(), waits(poisoned)));
+        (some.collect(), keys.len())
+    }
+
     /// Takes a key out of quarantine after a sync without a panic.
     pub(crate) fn release(&self, key: &K) {
         let mut keys = self.keys.lock();

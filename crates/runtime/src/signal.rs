@@ -1,18 +1,18 @@
 //! Signals that are set once and awaited by many: shutdown, and the beginning of leadership.
 
-use tokio::sync::watch;
+use flyball_latest as latest;
 use tokio::time::Instant;
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Signal(watch::Receiver<bool>);
+pub struct Signal(latest::Receiver<bool>);
 
 #[derive(Debug, Clone)]
-pub struct SignalSender(watch::Sender<bool>);
+pub struct SignalSender(latest::Sender<bool>);
 
 impl Signal {
     pub fn new() -> (SignalSender, Self) {
-        let (sender, receiver) = watch::channel(false);
+        let (sender, receiver) = latest::channel(false);
         (SignalSender(sender), Self(receiver))
     }
 
@@ -37,17 +37,17 @@ impl SignalSender {
 
 /// Whether this process leads, and how current its caches must be before it acts. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Leadership(watch::Receiver<Option<Since>>);
+pub struct Leadership(latest::Receiver<Option<Since>>);
 
 #[derive(Debug)]
-pub struct LeadershipSender(watch::Sender<Option<Since>>);
+pub struct LeadershipSender(latest::Sender<Option<Since>>);
 
 /// A time since which no former leader can have written; `None` if there is no leader election.
 pub type Since = Option<Instant>;
 
 impl Leadership {
     pub fn new() -> (LeadershipSender, Self) {
-        let (sender, receiver) = watch::channel(None);
+        let (sender, receiver) = latest::channel(None);
         (LeadershipSender(sender), Self(receiver))
     }
 
@@ -61,18 +61,13 @@ impl Leadership {
     /// Completes when this process leads, or the sender is dropped.
     pub fn wait(&self) -> impl Future<Output = Since> + Send + 'static {
         let mut receiver = self.0.clone();
-        async move {
-            match receiver.wait_for(Option::is_some).await {
-                Ok(since) => since.flatten(),
-                Err(_) => None,
-            }
-        }
+        async move { receiver.wait_for(Option::is_some).await.ok().flatten().flatten() }
     }
 }
 
 impl LeadershipSender {
     /// This process leads; no former leader has written since `since`.
-    pub fn set(&self, since: Instant) {
-        self.0.send_replace(Some(Some(since)));
+    pub fn set(&self, since: impl Into<Since>) {
+        self.0.send_replace(Some(since.into()));
     }
 }

@@ -11,7 +11,7 @@ use crate::descriptor::{Start, StartError};
 use crate::health::Health;
 use crate::panics::Place;
 use crate::signal::{Leadership, Signal};
-use crate::tasks::{Running, Tasks};
+use crate::tasks::{Ended, Running, Tasks};
 
 /// The least time between two setups after the first panic; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -38,9 +38,11 @@ pub struct Supervision {
 /// kept, so that keys still wait until the cache shows the writes of the previous run. A controller that keeps
 /// panicking is set up less and less often. In between, its other tasks keep running, so that an object on which a
 /// trigger panics does not affect other objects.
-pub async fn supervise(cx: Arc<Context>, start: Start, supervision: Supervision) {
+///
+/// Returns how its last run has ended.
+pub async fn supervise(cx: Arc<Context>, start: Start, supervision: Supervision) -> Ended {
     let (name, Supervision { leading, shutdown, grace, health }) = (cx.name, supervision);
-    let mut backoff = SetupBackoff::new();
+    let (mut backoff, mut ended) = (SetupBackoff::new(), Ended::Orderly);
     let mut pause = start_pause(cx.config.generic.controller_start_interval, name);
     loop {
         let began = Instant::now();
@@ -49,12 +51,12 @@ pub async fn supervise(cx: Arc<Context>, start: Start, supervision: Supervision)
             Ok(tasks) => tasks,
             Err(StartError::NotNeeded(why)) => {
                 tracing::info!(controller = name, why, "controller is not started");
-                return;
+                return ended;
             }
             Err(StartError::Misconfigured(why)) => {
                 tracing::error!(controller = name, why, "controller cannot start");
                 health.unhealthy(name, why);
-                return;
+                return ended;
             }
         };
         let next_setup = next_setup(&cx, &mut backoff, began, &health);
@@ -63,7 +65,7 @@ pub async fn supervise(cx: Arc<Context>, start: Start, supervision: Supervision)
             biased;
             running = start_when_leading(tasks, &leading, pause) => Some(running),
             () = &mut next_setup => None,
-            () = shutdown.wait() => return,
+            () = shutdown.wait() => return ended,
         };
         if let Some(running) = running {
             tracing::info!(controller = name, tasks = running.len(), "controller started");
@@ -74,11 +76,13 @@ pub async fn supervise(cx: Arc<Context>, start: Start, supervision: Supervision)
                 () = next_setup => {}
                 () = shutdown.wait() => {}
             }
-            running.drain(grace).await;
+            ended = running.drain(grace).await;
         }
         if shutdown.is_set() {
-            return;
+            return ended;
         }
+        // Nothing is too late yet.
+        ended = ended.min(Ended::WritesUnknown);
         tracing::warn!(controller = name, "setting up the controller again");
     }
 }

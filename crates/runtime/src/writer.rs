@@ -1,8 +1,10 @@
 //! All writes of controllers are made here, for the executor: the client (rate limit, identity), the decision log, metrics, the barrier.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use flyball_api::{Key, Object, ObjectMeta, PartialObject, Resource, ResourceType, ResourceVersion};
-use flyball_client::{Accept, DeleteOptions, Error, ListParams, Patch, Request, Verb};
+use flyball_api::{Key, Object, ObjectMeta, PartialObject, Resource, ResourceType, ResourceVersion, Uid};
+use flyball_client::{Accept, CARRIED_OUT_WITHIN, DeleteOptions, Error, ListParams, Patch, Request, Verb};
 use serde::Serialize;
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
@@ -11,6 +13,7 @@ use crate::barrier::{Awaited, Before};
 use crate::context::Context;
 use crate::decisions::{Decision, Outcome, Subject};
 use crate::error::Chain;
+use crate::tasks::era_of_sync;
 
 /// Writes on behalf of one key of one controller. Every call has a reason, for the decision log.
 pub(crate) struct Writer<'a> {
@@ -18,6 +21,8 @@ pub(crate) struct Writer<'a> {
     owner: &'a Key,
     /// The key that waits at the barrier until the cache shows the writes; `None` if none does.
     waits: Option<&'a Key>,
+    /// The era of the caches on which the writes were decided.
+    era: u64,
 }
 
 /// An object with its type, serialised directly: through a [`Value`], raw JSON inside it would lose its exact form.
@@ -44,7 +49,12 @@ struct Target<'a> {
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(cx: &'a Context, owner: &'a Key) -> Self {
-        Self { cx, owner, waits: Some(owner) }
+        Self { cx, owner, waits: Some(owner), era: era_of_sync(cx) }
+    }
+
+    /// The writes were decided on caches of this era.
+    pub(crate) fn planned_in(self, era: u64) -> Self {
+        Self { era, ..self }
     }
 
     /// Raises no barrier. For controllers that read the server, not the cache, before they write again.
@@ -63,6 +73,13 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// The server may carry the write out until then, if not by now.
+    fn raise_unknown(&self, resource: &ResourceType, unknown: Awaited, until: Option<Instant>) {
+        if let Some(key) = self.waits {
+            self.cx.barrier.raise_unknown(key, resource, unknown, until);
+        }
+    }
+
     /// Creates an object from the bytes of its JSON. A key whose name ends in `*` stands for a generated name.
     pub(crate) async fn create(
         &self,
@@ -73,7 +90,7 @@ impl<'a> Writer<'a> {
     ) -> Result<PartialObject, Error> {
         let namespace = Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let unknown = match key.name.ends_with('*') {
-            true => Awaited::UnknownCreation(namespace.map(str::to_owned)),
+            true => Awaited::Present(namespace.map(str::to_owned)),
             false => Awaited::UnknownObject(key.clone()),
         };
         let request = Request::collection(Verb::Create, resource, namespace).accept(Accept::Metadata);
@@ -136,6 +153,27 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
+    /// Has the server delete a pod if its disruption budget allows that.
+    pub(crate) async fn evict(
+        &self,
+        resource: &ResourceType,
+        key: &Key,
+        uid: &Uid,
+        why: &str,
+    ) -> Result<(), Error> {
+        let eviction = serde_json::json!({
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": key.name, "namespace": key.namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        });
+        let request = Request::object(Verb::Create, resource, key, Some("eviction"));
+        let request = self.cx.client.send::<serde::de::IgnoredAny>(request.body(eviction.to_string()));
+        let target = Target { resource, key: key.clone(), subresource: Some("eviction") };
+        let unknown = Awaited::UnknownObject(key.clone());
+        self.write(Verb::Create, target, why, unknown, request, |_| None).await?;
+        self.raise(resource, Awaited::Gone(key.clone(), uid.clone()));
+        Ok(())
+    }
+
     /// Deletes all objects of a resource in a namespace.
     pub(crate) async fn delete_collection(
         &self,
@@ -145,7 +183,7 @@ impl<'a> Writer<'a> {
         why: &str,
     ) -> Result<(), Error> {
         let target = Target { resource, key: Key::new(namespace, "*"), subresource: None };
-        let (all, unknown) = (ListParams::default(), Awaited::UnknownCreation(Some(namespace.to_owned())));
+        let (all, unknown) = (ListParams::default(), Awaited::Present(Some(namespace.to_owned())));
         let request = self.cx.client.delete_collection(resource, Some(namespace), &all, &options);
         self.write(Verb::DeleteCollection, target, why, unknown, request, |()| None).await
     }
@@ -162,10 +200,24 @@ impl<'a> Writer<'a> {
         seen: impl Fn(&A) -> Option<&ObjectMeta>,
     ) -> Result<A, Error> {
         let (cx, started) = (self.cx, Instant::now());
+        let what = || format!("{} {} {}", verb.as_str(), target.resource.kind, target.key).into_boxed_str();
+        // What it was decided on may no longer exist.
+        if cx.informers.era() != self.era {
+            return Err(Error::Outdated { what: what() });
+        }
         let named = (verb != Verb::Create).then_some(&target.key);
         let before = cx.barrier.before(target.resource, named);
         let pending = PendingWrite::new(self, target.resource, unknown);
-        let answer = request.await;
+        let answer = tokio::select! {
+            biased;
+            answer = request => answer,
+            // It may still wait for the rate limit or for a token, and was planned on a state that no longer exists.
+            () = cx.informers.restored_since(self.era) => {
+                let source = "etcd was restored before the response arrived".into();
+                // The servers that had the request are stopped for a restore.
+                Err(Error::OutcomeUnknown { what: what(), source, until: None })
+            }
+        };
         let unknown = pending.answered();
         let written = answer.as_ref().ok().and_then(seen);
         match (&answer, written) {
@@ -177,8 +229,9 @@ impl<'a> Writer<'a> {
             }
             (Ok(_), None) => {}
             (Err(error), _) if error.outcome_unknown() => {
+                cx.pending_writes.lost();
                 if let Some(unknown) = unknown {
-                    self.raise(target.resource, unknown);
+                    self.raise_unknown(target.resource, unknown, error.may_be_carried_out_until());
                 }
             }
             (Err(error), _) if lacks(error, &target.key) => {
@@ -211,12 +264,17 @@ struct PendingWrite<'a> {
     writer: &'a Writer<'a>,
     resource: &'a ResourceType,
     unknown: Option<Awaited>,
+    since: Instant,
 }
+
+/// A server that has not responded for this long when a write is cancelled may not hear of that either. Otherwise it does, and gives up
+/// the request.
+const UNRESPONSIVE: Duration = Duration::from_secs(5);
 
 impl<'a> PendingWrite<'a> {
     fn new(writer: &'a Writer<'a>, resource: &'a ResourceType, unknown: Awaited) -> Self {
         writer.cx.pending_writes.begin();
-        Self { writer, resource, unknown: Some(unknown) }
+        Self { writer, resource, unknown: Some(unknown), since: Instant::now() }
     }
 
     /// Returns what to wait for if the response does not show the outcome.
@@ -228,7 +286,10 @@ impl<'a> PendingWrite<'a> {
 impl Drop for PendingWrite<'_> {
     fn drop(&mut self) {
         if let Some(unknown) = self.unknown.take() {
-            self.writer.raise(self.resource, unknown);
+            self.writer.cx.pending_writes.lost();
+            let is_heard = self.since.elapsed() < UNRESPONSIVE;
+            let until = (!is_heard).then(|| Instant::now() + CARRIED_OUT_WITHIN);
+            self.writer.raise_unknown(self.resource, unknown, until);
         }
         self.writer.cx.pending_writes.end();
     }

@@ -1,18 +1,22 @@
 //! Responses in the formats of upstream's server.
 
+use std::convert::Infallible;
+
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Body;
 use serde::Serialize;
 
-pub(super) type Answer = Response<Full<Bytes>>;
+/// A response; nearly all bodies are whole.
+pub type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 const NOSNIFF: (&str, &str) = ("x-content-type-options", "nosniff");
 pub(super) const PLAIN: &str = "text/plain; charset=utf-8";
 
 pub(super) fn answer(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
+    let mut answer = Response::new(Full::new(body.into()).boxed_unsync());
     *answer.status_mut() = code;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     answer
@@ -27,7 +31,7 @@ pub(super) fn nosniff(mut answer: Answer) -> Answer {
 /// Removes the body, for HEAD requests: over HTTP/2 a body would break the stream.
 pub(super) fn behead(answer: &mut Answer) {
     let length = answer.body().size_hint().exact().unwrap_or_default();
-    *answer.body_mut() = Full::default();
+    *answer.body_mut() = Full::default().boxed_unsync();
     answer.headers_mut().insert(header::CONTENT_LENGTH, length.into());
 }
 

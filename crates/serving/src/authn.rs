@@ -18,13 +18,15 @@ use tokio::time::Instant;
 use crate::{
     AuthenticationOptions, ClusterCa, certs,
     front_proxy::{Proxies, ProxyHeaders},
-    reviews::Reviewer,
+    reviews::{Cause, Reviewer},
     subject::{self, Authority, authority},
     ttl::TtlCache,
 };
 
 const TOKEN_REVIEWS: ResourceType =
     ResourceType::new("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", false);
+/// For how long a client that has shown a valid token is not treated as a stranger.
+const KNOWN_FOR: Duration = Duration::from_secs(3600);
 const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const AUTHENTICATED: &str = "system:authenticated";
@@ -74,6 +76,8 @@ pub struct Authenticator {
     users: TtlCache<Vec<u8>, User>,
     /// Separate, so that invalid tokens do not displace valid ones.
     rejected: TtlCache<Vec<u8>, Rejected>,
+    /// Tokens that have been valid of late.
+    once_valid: TtlCache<Vec<u8>, ()>,
     reads_uid: bool,
     cache_ttl: Duration,
     metrics: Metrics,
@@ -118,9 +122,10 @@ impl Authenticator {
             clients,
             proxies,
             reviews: reviews
-                .map(|client| Reviewer::new(client, (&AUTHN_REQUESTS, &AUTHN_DURATION), &metrics)),
+                .map(|client| Reviewer::new(&client, (&AUTHN_REQUESTS, &AUTHN_DURATION), &metrics)),
             users: TtlCache::new(),
             rejected: TtlCache::new(),
+            once_valid: TtlCache::new(),
             reads_uid: options.uid_from_certificate,
             cache_ttl: options.token_cache_ttl,
             metrics,
@@ -234,8 +239,10 @@ impl Authenticator {
         let body = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": { "token": token },
         });
+        let is_known = digest.as_ref().is_some_and(|digest| self.once_valid.get(digest).is_some());
+        let cause = if is_known { Cause::Known } else { Cause::Stranger };
         let review = reviews
-            .ask(&TOKEN_REVIEWS, &body)
+            .review(cause, &TOKEN_REVIEWS, &body)
             .await
             .map_err(|error| Rejected(format!("the token could not be reviewed: {error}")))?;
         let status = &review["status"];
@@ -248,7 +255,10 @@ impl Authenticator {
             (false, Some(error)) => return Err(Rejected(format!("invalid bearer token: {error}"))),
         };
         match (&result, digest) {
-            (Ok(user), Some(digest)) => self.users.put(digest, user.clone(), self.cache_ttl),
+            (Ok(user), Some(digest)) => {
+                self.once_valid.put(digest.clone(), (), KNOWN_FOR);
+                self.users.put(digest, user.clone(), self.cache_ttl);
+            }
             (Err(reason), Some(digest)) => self.rejected.put(digest, reason.clone(), self.cache_ttl),
             (_, None) => {}
         }

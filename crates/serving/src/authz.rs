@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::{
     AuthorizationOptions, User, certs,
-    reviews::{ReviewError, Reviewer},
+    reviews::{Cause, ReviewError, Reviewer},
     ttl::TtlCache,
 };
 
@@ -47,7 +47,7 @@ impl Authorizer {
         Self {
             open_paths: options.always_allow_paths.clone(),
             reviews: reviews
-                .map(|client| Reviewer::new(client, (&AUTHZ_REQUESTS, &AUTHZ_DURATION), &metrics)),
+                .map(|client| Reviewer::new(&client, (&AUTHZ_REQUESTS, &AUTHZ_DURATION), &metrics)),
             allowed: TtlCache::new(),
             denied: TtlCache::new(),
             allow_ttl: options.allow_cache_ttl,
@@ -95,7 +95,8 @@ impl Authorizer {
         if let Some(verdict) = question.as_ref().and_then(|question| self.remembered(question)) {
             return Ok(verdict);
         }
-        let review = reviews.ask(&ACCESS_REVIEWS, &body).await?;
+        let cause = if user.is_anonymous() { Cause::Stranger } else { Cause::Known };
+        let review = reviews.review(cause, &ACCESS_REVIEWS, &body).await?;
         let verdict = verdict(&review["status"]);
         let (cache, ttl) = match verdict {
             Verdict::Allowed => (&self.allowed, self.allow_ttl),

@@ -11,7 +11,7 @@ const MAX_LIMIT: usize = 10_000;
 /// The page `/debug/decisions`: the latest decisions that match the query, oldest first. The error is for the user.
 pub fn decisions_page(log: &DecisionLog, query: &str) -> Result<Value, String> {
     let filter = Filter::parse(query)?;
-    let decisions = log.recent(filter.limit, |decision| filter.accepts_decision(decision));
+    let decisions = log.all(filter.limit, |decision| filter.accepts_decision(decision));
     Ok(json!({"decisions": decisions, "forgotten": log.forgotten()}))
 }
 

@@ -9,10 +9,11 @@ use crate::{
     Pages,
     answer::{Answer, text},
     routes::Query,
+    seldom::SeldomEach,
 };
 
 /// Runs all checks but those excluded; `page` is `healthz`, `livez` or `readyz`.
-pub(super) fn health(page: &'static str, query: &Query, pages: &Pages) -> Answer {
+pub(super) fn health(page: &'static str, query: &Query, pages: &Pages, failures: &SeldomEach) -> Answer {
     let (metrics, remarks) = (&pages.metrics, (pages.remarks)());
     let mut excluded = query.all("exclude");
     excluded.sort_unstable();
@@ -36,8 +37,10 @@ pub(super) fn health(page: &'static str, query: &Query, pages: &Pages) -> Answer
             }
             Err(reason) => {
                 failed = true;
-                // The page is public, so the reason is only logged.
-                tracing::warn!(check = name, reason, "health check failed");
+                // The page is public, so the reason is only logged, and not with each request.
+                failures.say(&name, |unsaid| {
+                    tracing::warn!(check = name, reason, unsaid, "health check failed");
+                });
                 let _ = writeln!(lines, "[-]{name} failed: reason withheld");
             }
         }

@@ -4,7 +4,7 @@
 //! In reading order: [`Pages`] has the data of all pages; `routes` finds the page for a path; `health`, `zpages` and
 //! `decisions` render the larger ones; `authn` identifies the user (by `front_proxy`, `subject` of a certificate, or token)
 //! and `authz` authorizes the request, both with `reviews` by the API server; [`Server`] handles a request with all of that.
-//! [`OpenServer`] has handlers without any of that. `tls` has the certificates; `listener` and `connections` limit what hostile
+//! [`OpenServer`] has handlers without any of that. `tls` has the certificates, `groups` the key exchange; `listener` and `connections` limit what hostile
 //! clients can do.
 
 mod answer;
@@ -15,6 +15,9 @@ mod cluster_ca;
 mod connections;
 mod decisions;
 mod front_proxy;
+#[doc(hidden)]
+pub mod fuzzing;
+mod groups;
 mod health;
 mod heartbeat;
 mod listener;
@@ -39,7 +42,9 @@ use flyball_api::Timestamp;
 use flyball_runtime::DebugPages;
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::metrics::Metrics;
+use futures::future::BoxFuture;
 
+pub use answer::Answer;
 pub use authn::{Authenticator, Peer, User};
 pub use authz::Authorizer;
 pub use cluster_ca::{ClusterCa, LookupError};
@@ -49,7 +54,7 @@ pub use listener::Listening;
 pub use open::{Handler, OpenServer, Posted, Reply};
 pub use options::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 pub use server::{Server, ServingError};
-pub use tls::{CIPHER_SUITES, tls_problems};
+pub use tls::{CIPHER_SUITES, tls_notices, tls_problems};
 
 /// The name on pages, and the default name of certificates.
 pub const COMPONENT: &str = "kube-controller-manager";
@@ -59,6 +64,20 @@ pub type Checks = Arc<dyn Fn() -> Vec<(String, Result<(), String>)> + Send + Syn
 
 /// Remarks on health checks by name, whether they pass or not. They are public.
 pub type Remarks = Arc<dyn Fn() -> BTreeMap<String, String> + Send + Sync>;
+
+/// A part of the paths that another service handles, for users who may do `get` on the path. Hidden with `/debug`.
+#[derive(Clone)]
+pub struct Mounted {
+    /// The path; the part has it and everything below it.
+    pub path: &'static str,
+    pub answer: Arc<dyn Fn(http::request::Parts) -> BoxFuture<'static, Answer> + Send + Sync>,
+}
+
+impl Mounted {
+    fn has(&self, path: &str) -> bool {
+        path.strip_prefix(self.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
 
 /// The data of all pages.
 #[derive(Clone)]
@@ -76,6 +95,8 @@ pub struct Pages {
     pub remarks: Remarks,
     /// For `/debug/decisions` and `/debug/waiting`; `None` hides them.
     pub decisions: Option<DecisionLog>,
+    /// Paths that another crate answers.
+    pub mounted: Option<Mounted>,
     pub controllers: DebugPages,
     pub set_verbosity: Option<Arc<dyn Fn(u32) + Send + Sync>>,
     pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,

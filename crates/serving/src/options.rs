@@ -27,7 +27,7 @@ pub struct ServingOptions {
     pub sni_cert_keys: Vec<String>,
     /// IANA names of the TLS 1.2 suites allowed; empty allows all safe ones.
     pub cipher_suites: Vec<String>,
-    /// Key exchange groups by number; empty means the library's default.
+    /// The key exchange groups that are allowed, by number; empty allows all.
     pub curve_preferences: Vec<i32>,
     /// `VersionTLS12` or `VersionTLS13`; empty means 1.2.
     pub min_version: String,

@@ -13,6 +13,7 @@ use crate::{
     decisions::{decisions_page, waiting_page},
     health::health,
     percent::digit,
+    seldom::SeldomEach,
     zpages,
 };
 
@@ -81,9 +82,9 @@ pub(super) fn reads_body(method: &Method, path: &str) -> bool {
 }
 
 /// The page at a path. The request is already authorized.
-pub(super) fn route(pages: &Pages, head: &Parts, path: &str, body: &Bytes) -> Answer {
+pub(super) fn route(pages: &Pages, failures: &SeldomEach, head: &Parts, path: &str, body: &Bytes) -> Answer {
     let query = Query::parse(head.uri.query());
-    let health = |page| health(page, &query, pages);
+    let health = |page| health(page, &query, pages, failures);
     match path {
         "/healthz" => health("healthz"),
         "/livez" => health("livez"),

@@ -1,5 +1,6 @@
 //! Log lines that anyone can cause: at most one a second, with the number of lines that were suppressed.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -24,6 +25,24 @@ impl Seldom {
         *state = (Some(Instant::now()), 0);
         drop(state);
         say(unsaid);
+    }
+}
+
+/// The same for each of a few subjects.
+#[derive(Debug, Default)]
+pub(super) struct SeldomEach {
+    subjects: Mutex<BTreeMap<String, Seldom>>,
+}
+
+impl SeldomEach {
+    pub(super) fn say(&self, subject: &str, say: impl FnOnce(u64)) {
+        let mut subjects = self.subjects.lock();
+        if !subjects.contains_key(subject) {
+            subjects.insert(subject.to_owned(), Seldom::default());
+        }
+        if let Some(seldom) = subjects.get(subject) {
+            seldom.say(say);
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     authz::Verdict,
     listener::{Respond, listen},
     percent, routes,
-    seldom::Seldom,
+    seldom::{Seldom, SeldomEach},
 };
 
 const MAX_BODY: usize = 64 << 10;
@@ -45,6 +45,7 @@ pub struct Server {
     closes_on_strangers: bool,
     rejections: Seldom,
     failures: Seldom,
+    failed_checks: SeldomEach,
 }
 
 impl Server {
@@ -56,6 +57,7 @@ impl Server {
             closes_on_strangers: true,
             rejections: Seldom::default(),
             failures: Seldom::default(),
+            failed_checks: SeldomEach::default(),
         }
     }
 
@@ -82,7 +84,8 @@ impl Server {
             answer::behead(&mut answer);
         }
         let headers = answer.headers_mut();
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        let private = HeaderValue::from_static("no-cache, private");
+        headers.entry(header::CACHE_CONTROL).or_insert(private);
         answer
     }
 
@@ -133,11 +136,15 @@ impl Server {
         B: Body<Data = Bytes>,
         B::Error: Into<BoxError>,
     {
+        let mounted = self.pages.mounted.as_ref().filter(|mounted| self.pages.debug && mounted.has(path));
+        if let Some(mounted) = mounted {
+            return (mounted.answer)(head.clone()).await;
+        }
         if !routes::reads_body(&head.method, path) {
-            return routes::route(&self.pages, head, path, &Bytes::new());
+            return routes::route(&self.pages, &self.failed_checks, head, path, &Bytes::new());
         }
         match timeout(BODY_WITHIN, Limited::new(body, MAX_BODY).collect()).await {
-            Ok(Ok(body)) => routes::route(&self.pages, head, path, &body.to_bytes()),
+            Ok(Ok(body)) => routes::route(&self.pages, &self.failed_checks, head, path, &body.to_bytes()),
             Ok(Err(_)) => {
                 answer::text(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large or broken off\n")
             }

@@ -17,7 +17,7 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use crate::{ServingOptions, certs};
+use crate::{ServingOptions, certs, groups};
 
 /// Every suite that upstream's flag accepts. Those without forward secrecy or authenticated encryption are accepted, so that
 /// old command lines work, but never used.
@@ -66,6 +66,7 @@ pub fn tls_problems(options: &ServingOptions) -> Vec<String> {
     for name in options.cipher_suites.iter().filter(|name| !CIPHER_SUITES.contains(&name.as_str())) {
         problems.push(format!("{}: there is no suite {name:?}", options.flag("tls-cipher-suites")));
     }
+    problems.extend(groups::problems(options));
     if problems.is_empty()
         && let Err(problem) = suites(options)
     {
@@ -78,18 +79,50 @@ pub fn tls_problems(options: &ServingOptions) -> Vec<String> {
     problems
 }
 
+/// What was given and has no effect here, one sentence each.
+pub fn tls_notices(options: &ServingOptions) -> Vec<String> {
+    let mut notices = vec![];
+    if matches!(options.min_version.as_str(), "VersionTLS10" | "VersionTLS11") {
+        let flag = options.flag("tls-min-version");
+        notices
+            .push(format!("{flag}={} means VersionTLS12 here: there is no older TLS", options.min_version));
+    }
+    let usable: Vec<String> = ring::ALL_CIPHER_SUITES.iter().map(name).collect();
+    let is_unusable = |wanted: &&str| !usable.iter().any(|name| is_called(name, wanted));
+    let suites: Vec<&str> = options.cipher_suites.iter().map(String::as_str).filter(is_unusable).collect();
+    let lists = [
+        ("tls-cipher-suites", "suites", suites),
+        ("tls-curve-preferences", "groups", groups::unusable(options)),
+    ];
+    for (flag, what, unusable) in lists.into_iter().filter(|(.., unusable)| !unusable.is_empty()) {
+        notices.push(format!(
+            "{} names {what} that are never used here: {}",
+            options.flag(flag),
+            unusable.join(", ")
+        ));
+    }
+    notices
+}
+
+/// The IANA name of a suite.
+fn name(suite: &SupportedCipherSuite) -> String {
+    suite.suite().as_str().map_or_else(String::new, |name| name.replace("TLS13_", "TLS_"))
+}
+
+/// Whether a suite of this name is meant. Go leaves `_SHA256` out of some names.
+fn is_called(name: &str, wanted: &str) -> bool {
+    name.strip_prefix(wanted).is_some_and(|rest| matches!(rest, "" | "_SHA256"))
+}
+
 /// The suites to offer: all of TLS 1.3, and of TLS 1.2 those allowed.
 fn suites(options: &ServingOptions) -> Result<Vec<SupportedCipherSuite>, String> {
     let all = ring::ALL_CIPHER_SUITES;
     if options.cipher_suites.is_empty() {
         return Ok(all.to_vec());
     }
-    let name = |suite: &SupportedCipherSuite| {
-        suite.suite().as_str().map_or_else(String::new, |name| name.replace("TLS13_", "TLS_"))
-    };
     let wanted = |suite: &SupportedCipherSuite| {
         let name = name(suite);
-        options.cipher_suites.iter().any(|wanted| *wanted == name || format!("{wanted}_SHA256") == name)
+        options.cipher_suites.iter().any(|wanted| is_called(&name, wanted))
     };
     let chosen: Vec<_> =
         all.iter().copied().filter(|suite| suite.tls13().is_some() || wanted(suite)).collect();
@@ -109,7 +142,11 @@ pub(super) fn server_config(options: &ServingOptions) -> Result<ServerConfig, St
     if let Some(problem) = tls_problems(options).into_iter().next() {
         return Err(problem);
     }
-    let provider = CryptoProvider { cipher_suites: suites(options)?, ..flyball_tls::provider() };
+    let provider = CryptoProvider {
+        cipher_suites: suites(options)?,
+        kx_groups: groups::allowed(options),
+        ..flyball_tls::provider()
+    };
     let provider = Arc::new(provider);
     let versions: &[&rustls::SupportedProtocolVersion] =
         if options.min_version == "VersionTLS13" { &[&TLS13] } else { &[&TLS13, &TLS12] };

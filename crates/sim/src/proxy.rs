@@ -90,23 +90,31 @@ impl Link {
 pub struct Proxy {
     address: SocketAddr,
     links: Arc<Mutex<Vec<Arc<Link>>>>,
+    is_blackhole: Arc<AtomicBool>,
     _tasks: JoinSet<()>,
 }
 
 impl Proxy {
     /// Starts to forward connections to `server`.
     pub async fn start(server: SocketAddr) -> std::io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), server).await
+    }
+
+    /// The same at another address of this machine.
+    pub async fn start_at(own: SocketAddr, server: SocketAddr) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(own).await?;
         let address = listener.local_addr()?;
         let links = Arc::new(Mutex::new(vec![]));
-        let known = Arc::clone(&links);
+        let is_blackhole = Arc::new(AtomicBool::new(false));
+        let (known, swallows) = (Arc::clone(&links), Arc::clone(&is_blackhole));
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut running = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                let passes = State { to_server: Flow::Pass, to_client: Flow::Pass, end: None };
+                let flow = if swallows.load(Ordering::Relaxed) { Flow::Blackhole } else { Flow::Pass };
+                let state = State { to_server: flow, to_client: flow, end: None };
                 let link = Arc::new(Link {
-                    state: watch::Sender::new(passes),
+                    state: watch::Sender::new(state),
                     carried: AtomicU64::new(0),
                     open: AtomicBool::new(true),
                 });
@@ -118,11 +126,17 @@ impl Proxy {
                 });
             }
         });
-        Ok(Self { address, links, _tasks: tasks })
+        Ok(Self { address, links, is_blackhole, _tasks: tasks })
     }
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Blackholes all connections, those to come included.
+    pub fn blackhole(&self) {
+        self.is_blackhole.store(true, Ordering::Relaxed);
+        self.links().iter().for_each(|link| link.blackhole());
     }
 
     /// The open connections, oldest first. A blackholed one counts as open.

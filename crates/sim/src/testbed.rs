@@ -52,14 +52,23 @@ pub fn embedded(
     controllers: &[&str],
     test: impl AsyncFnOnce(&mut InProcess) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    embedded_with(&Features::default(), name, controllers, test)
+}
+
+/// The same with a server that has other features.
+pub fn embedded_with(
+    features: &Features,
+    name: &str,
+    controllers: &[&str],
+    test: impl AsyncFnOnce(&mut InProcess) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     if let Some(skip) = ours::lacks(controllers) {
         skip.announce(name);
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
     runtime.block_on(async {
-        let mut cluster =
-            InProcess::start(&Features::default()).await.context("start the embedded cluster")?;
+        let mut cluster = InProcess::start(features).await.context("start the embedded cluster")?;
         test(&mut cluster).await
     })
 }

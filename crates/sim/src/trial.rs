@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use flyball_apiserver::Record;
 
 use crate::end_state::end_state;
 use crate::faults::{Faults, Kind};
@@ -61,6 +62,32 @@ pub struct TrialReport {
     pub findings: Findings,
     /// The end, or why it was not reached. A violation is a failure, too.
     pub outcome: anyhow::Result<Outcome>,
+    /// All requests, whoever made them.
+    pub history: History,
+}
+
+/// The requests of a run. The same scenario under the same faults has the same.
+#[derive(Default)]
+pub struct History(Vec<Arc<Record>>);
+
+impl History {
+    /// The first request in which two runs differ, as text, if any.
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        let longer = self.0.len().max(other.0.len());
+        let n = (0..longer).find(|n| self.line(*n) != other.line(*n))?;
+        let show = |history: &Self| history.line(n).unwrap_or_else(|| "no request".to_owned());
+        Some(format!("request {n} of {longer}: {}, and then {}", show(self), show(other)))
+    }
+
+    /// All requests as text.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        (0..self.0.len()).map_while(|n| self.line(n))
+    }
+
+    fn line(&self, n: usize) -> Option<String> {
+        let Record { at, verb, uri, user, code, .. } = &**self.0.get(n)?;
+        Some(format!("{at} {user} {verb} {uri} {code}"))
+    }
 }
 
 /// A scenario to be run under faults.
@@ -107,8 +134,8 @@ impl Trial {
 
     /// Runs the scenario under faults, in virtual time.
     pub fn run(&self, fault_plan: &FaultPlan) -> TrialReport {
-        let mut findings = Findings::default();
-        let outcome = self.run_scenario(fault_plan, &mut findings);
+        let (mut findings, mut history) = (Findings::default(), History::default());
+        let outcome = self.run_scenario(fault_plan, &mut findings, &mut history);
         let outcome = match findings.violations.first() {
             Some(_) => {
                 let violations: Vec<String> =
@@ -118,16 +145,23 @@ impl Trial {
             }
             None => outcome,
         };
-        TrialReport { findings, outcome }
+        TrialReport { findings, outcome, history }
     }
 
-    fn run_scenario(&self, fault_plan: &FaultPlan, findings: &mut Findings) -> anyhow::Result<Outcome> {
+    fn run_scenario(
+        &self,
+        fault_plan: &FaultPlan,
+        findings: &mut Findings,
+        history: &mut History,
+    ) -> anyhow::Result<Outcome> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
-        runtime.block_on(async {
+        let mut checker = None;
+        let outcome = runtime.block_on(async {
             let counted = fault_plan.faults(&self.scenario.spared_faults);
             let mut backend =
                 InProcess::start_under(&self.scenario.api_server, counted.clone(), self.starts()).await?;
+            checker = backend.checker();
             let settings = Settings { patience: PATIENCE, verbose: false, check_reads: true };
             let outcome = Run::perform(&mut backend, &self.scenario, settings).await;
             let is_at_rest = outcome.snapshots.last().is_some_and(|last| last.requests.is_empty());
@@ -135,6 +169,7 @@ impl Trial {
                 backend.judge_rest(&self.scenario.controllers);
             }
             *findings = backend.findings();
+            *history = History(backend.history());
             if let Some(why) = outcome.stopped {
                 bail!("did not get through: {why}");
             }
@@ -144,7 +179,12 @@ impl Trial {
             };
             let unrest = (!at_rest.requests.is_empty()).then(|| format!("{:?}", at_rest.requests));
             Ok(Outcome { healed, unrest, writes: counted.writes() })
-        })
+        });
+        drop(runtime);
+        if checker.is_some_and(|checker| checker.is_outlived()) {
+            bail!("a controller's context has outlived its manager, so its memory is never freed");
+        }
+        outcome
     }
 
     /// The differences between two outcomes, if any. If the cluster does not come to rest even without faults (a scale request

@@ -112,22 +112,28 @@ async fn drive(api: &Api, rng: &mut StdRng) -> anyhow::Result<()> {
     Ok(())
 }
 
+async fn start_pod(api: &Api, name: &str, node: &str) -> anyhow::Result<()> {
+    let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}]);
+    let spec = json!({"nodeName": node, "containers": [{"name": "c", "image": "i"}], "volumes": volumes});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec});
+    load::send_all(api, [Request::create(PODS, pod)]).await.context("create a pod")
+}
+
+async fn stop_pod(api: &Api, name: &str) -> anyhow::Result<()> {
+    let (path, now) = (format!("{PODS}/{name}"), json!({"gracePeriodSeconds": 0}));
+    let call = Call::new(Method::DELETE, &path).body(&now, Content::Json).tolerate(&[404, 409]);
+    api.send(call).await.map(drop).context("delete a pod")
+}
+
 /// Creates and deletes pods, and reports volumes in use.
 async fn meddle(api: &Api, rng: &mut StdRng, round: usize) -> anyhow::Result<()> {
     for pod in load::list(api, PODS).await? {
         if rng.random_bool(0.6) {
-            let path = format!("{PODS}/{}", pod["metadata"]["name"].as_str().unwrap_or_default());
-            let now = json!({"gracePeriodSeconds": 0});
-            let call = Call::new(Method::DELETE, &path).body(&now, Content::Json).tolerate(&[404, 409]);
-            api.send(call).await?;
+            stop_pod(api, pod["metadata"]["name"].as_str().unwrap_or_default()).await?;
         }
     }
     let node = NAMES[rng.random_range(0..NAMES.len())];
-    let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}]);
-    let spec = json!({"nodeName": node, "containers": [{"name": "c", "image": "i"}], "volumes": volumes});
-    let pod =
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("p{round}")}, "spec": spec});
-    load::send_all(api, [Request::create(PODS, pod)]).await?;
+    start_pod(api, &format!("p{round}"), node).await?;
     let used = if rng.random_bool(0.3) { json!([DISK]) } else { Value::Null };
     let node = NAMES[rng.random_range(0..NAMES.len())];
     change(api, &format!("{NODES}/{node}/status"), json!({"status": {"volumesInUse": used}})).await
@@ -199,4 +205,67 @@ fn after_every_write_an_exclusive_disk_is_on_one_node_at_most() -> anyhow::Resul
     }
     assert!(asked > 40, "disks were to move: {asked}");
     Ok(())
+}
+
+/// The messages of `FailedAttachVolume` about a pod, each with how often it came.
+async fn warnings(api: &Api, pod: &str) -> anyhow::Result<Vec<String>> {
+    let mut events = load::list(api, "/api/v1/namespaces/default/events").await?;
+    events.retain(|event| {
+        event["reason"] == "FailedAttachVolume" && event["involvedObject"]["name"].as_str() == Some(pod)
+    });
+    Ok(events.iter().map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect())
+}
+
+/// The driver's only VolumeAttachment.
+async fn attachment(api: &Api) -> anyhow::Result<(String, Value)> {
+    let mut found = load::list(api, ATTACHMENTS).await?;
+    anyhow::ensure!(found.len() == 1, "one VolumeAttachment: {found:?}");
+    let found = found.remove(0);
+    Ok((format!("{ATTACHMENTS}/{}", found["metadata"]["name"].as_str().unwrap_or_default()), found))
+}
+
+fn failed_detaches(metrics: &str) -> u32 {
+    let series = r#"storage_operation_duration_seconds_count{migrated="false",operation_name="volume_detach",status="fail-unknown""#;
+    let line = metrics.lines().find(|line| line.starts_with(series));
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// In virtual time.
+#[test]
+fn a_driver_that_does_not_detach_a_disk_is_reported_and_the_disk_stays_where_it_is() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+    runtime.block_on(async {
+        let cluster = Embedded::start("2026-06-01T12:00:00Z".parse()?, 1, &Features::default())?;
+        let api = Api::discover(cluster.client()).await?;
+        set_up(&api).await?;
+        let controllers = ["persistentvolume-attach-detach-controller".to_owned()];
+        let manager = cluster.start_manager(&controllers, &[])?;
+        let pass = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
+        start_pod(&api, "first", "n0").await?;
+        pass(5).await;
+        let (path, _) = attachment(&api).await?;
+        change(&api, &path, json!({"metadata": {"finalizers": ["external-attacher/csi-example-com"]}})).await?;
+        change(&api, &format!("{path}/status"), json!({"status": {"attached": true}})).await?;
+        pass(5).await;
+        stop_pod(&api, "first").await?;
+        pass(5).await;
+        let (_, hung) = attachment(&api).await?;
+        anyhow::ensure!(hung["metadata"]["deletionTimestamp"].is_string(), "it is to be detached: {hung}");
+        start_pod(&api, "second", "n1").await?;
+        pass(100).await;
+        assert_eq!((warnings(&api, "second").await?, failed_detaches(&manager.metrics())), (vec![], 0));
+        pass(20).await;
+        let waits = "Waiting for detach for volume \"pv\" Volume is already exclusively attached to one node, waiting on \
+                     detach before it can be attached to another node";
+        assert_eq!((warnings(&api, "second").await?, failed_detaches(&manager.metrics())), (vec![waits.into()], 1));
+        pass(125).await;
+        assert_eq!((warnings(&api, "second").await?, failed_detaches(&manager.metrics())), (vec![waits.into()], 2));
+        assert_eq!(attachment(&api).await?.0, path, "the disk is where it was");
+        change(&api, &path, json!({"metadata": {"finalizers": null}})).await?;
+        pass(5).await;
+        let (_, moved) = attachment(&api).await?;
+        assert_eq!(moved["spec"]["nodeName"], "n1");
+        manager.stop(Duration::from_secs(10)).await;
+        Ok(())
+    })
 }

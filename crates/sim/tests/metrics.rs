@@ -1,5 +1,5 @@
 //! Metrics: after the same work, every metric of upstream's controller manager exists in ours, with the same type, stability,
-//! labels and buckets, and so does every work queue. Skipped without assets.
+//! help text, labels and buckets, and so does every work queue. Skipped without assets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
@@ -90,7 +90,8 @@ async fn prometheus_sees_what_it_sees_of_upstreams() -> anyhow::Result<()> {
 #[derive(Debug, Default, PartialEq)]
 struct Shape {
     kind: String,
-    stability: String,
+    /// With the stability in front.
+    help: String,
     labels: BTreeSet<Vec<String>>,
     bounds: BTreeSet<String>,
 }
@@ -102,9 +103,7 @@ fn shapes(page: &str) -> BTreeMap<String, Shape> {
     for line in page.lines() {
         if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
             family = name.to_owned();
-            let stability = help.strip_prefix('[').and_then(|help| help.split_once(']'));
-            shapes.entry(family.clone()).or_default().stability =
-                stability.map_or("", |(stability, _)| stability).to_owned();
+            shapes.entry(family.clone()).or_default().help = help.to_owned();
         } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
         {
             shapes.entry(name.to_owned()).or_default().kind = kind.to_owned();

@@ -1,24 +1,34 @@
 //! Bad networks between the controller manager and a real API server: connections that are slow, closed or blackholed, in
 //! general and for the node lifecycle controller; and a log that is not read. Skipped without assets.
 
-use std::fs::{File, OpenOptions};
+#[path = "strangers/probe.rs"]
+mod probe;
+
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_sim::api::Api;
-use flyball_sim::cluster::{Cluster, Manager};
+use flyball_sim::cluster::{Cluster, Manager, Skip};
 use flyball_sim::load::{self, Request, count, until};
 use flyball_sim::ours::{self, Profile};
 use flyball_sim::proxy::{Direction, Flow, Proxy};
+use probe::{Port, port_flags, try_tokens};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
 
 const CONTROLLER: &str = "replicaset-controller";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
 const PODS_EACH: u64 = 5;
-/// Twice a request's timeout: usually a dead connection costs one of them.
-const PATIENCE: Duration = Duration::from_secs(64);
+/// What a dead connection may cost: the timeout of one write, and something for a busy machine. An outcome that is read before the
+/// server may have ended its work on the write, a minute, would be too early.
+const PATIENCE: Duration = Duration::from_secs(64 + 8);
 
 /// Creates another ReplicaSet, and returns the time until its pods exist.
 async fn one_more(api: &Api, name: &str, sets: &mut u64) -> anyhow::Result<()> {
@@ -80,6 +90,117 @@ async fn suffer(cluster: &mut Cluster) -> anyhow::Result<()> {
     println!("{} connections in all", proxy.accepted());
     process.stop(Duration::from_secs(20)).await?;
     Ok(())
+}
+
+/// A name with two addresses, one for each IP family. A hosts file of its own gives them to `localhost`, wherever it has only one.
+#[tokio::test]
+async fn a_second_address_is_used_and_probes_are_answered_while_the_first_is_blackholed() -> anyhow::Result<()>
+{
+    let name = "a_second_address_is_used_and_probes_are_answered_while_the_first_is_blackholed";
+    let has_six = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await.is_ok();
+    let has_namespaces =
+        Command::new("unshare").args(NAMESPACES).arg("true").status().is_ok_and(|s| s.success());
+    if !has_six || !has_namespaces {
+        Skip { reason: "it needs IPv6 on loopback, and mount namespaces".to_owned() }.announce(name);
+        return Ok(());
+    }
+    Cluster::play(name, lose_an_address).await
+}
+
+/// A mount namespace without the rights of root.
+const NAMESPACES: [&str; 3] = ["--user", "--map-root-user", "--mount"];
+
+/// A script that runs a program with both addresses for `localhost`.
+fn with_two_addresses(folder: &Path, program: &Path) -> anyhow::Result<PathBuf> {
+    let (hosts, script) = (folder.join("hosts"), folder.join("with-two-addresses"));
+    std::fs::write(&hosts, "127.0.0.1 localhost\n::1 localhost\n")?;
+    let (hosts, program) = (hosts.display(), program.display());
+    let text = format!(
+        "#!/bin/sh\nexec unshare --user --map-root-user --mount \\\n  sh -c 'mount --bind {hosts} /etc/hosts && exec {program} \"$@\"' sh \"$@\"\n"
+    );
+    std::fs::write(&script, text)?;
+    std::fs::set_permissions(&script, Permissions::from_mode(0o755))?;
+    Ok(script)
+}
+
+async fn lose_an_address(cluster: &mut Cluster) -> anyhow::Result<()> {
+    let api = cluster.api().await?;
+    load::create_namespace(&api).await?;
+    let server = cluster.apiserver_address();
+    let four = Proxy::start(server).await?;
+    let six = SocketAddr::from((Ipv6Addr::LOCALHOST, four.address().port()));
+    let six = Proxy::start_at(six, server).await?;
+    let kubeconfig = cluster.kubeconfig_for(&format!("localhost:{}", four.address().port()))?;
+    let serving = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?.local_addr()?;
+    let mut flags = vec![format!("--kubeconfig={}", kubeconfig.display()), "-v=2".to_owned()];
+    flags.extend(port_flags(cluster, serving));
+    let program = with_two_addresses(cluster.dir(), &ours::binary(Profile::Debug)?)?;
+    let controllers = [CONTROLLER.to_owned()];
+    let manager = Manager { binary: &program, controllers: &controllers, leader_elect: true, flags: &flags };
+    let mut process = cluster.start_manager("kube-controller-manager", &manager)?;
+    let (mut sets, port) = (0, Port::of(cluster, serving)?);
+    port.serves().await?;
+    one_more(&api, "on-a-good-day", &mut sets).await?;
+    let usual = probes(&port, tokio::time::sleep(Duration::from_secs(3))).await?.0;
+
+    let (first, second) = if six.links().is_empty() { (&four, &six) } else { (&six, &four) };
+    println!("{} connections at {}", first.links().len(), first.address());
+    second.links().iter().for_each(|link| link.cut());
+    first.blackhole();
+    let (blackholed, made) = probes(&port, one_more(&api, "first-address-blackholed", &mut sets)).await?;
+    made?;
+    anyhow::ensure!(!second.links().is_empty(), "nothing goes through {}", second.address());
+    anyhow::ensure!(process.ended().is_none(), "the controller manager ended");
+
+    // Connections that say nothing or stall, and invalid tokens. The API server is asked about each of those.
+    let mut silent = vec![];
+    for _ in 0..SILENT {
+        silent.push(TcpStream::connect(serving).await?);
+    }
+    let _stalled = stall(&port).await?;
+    let (attacked, tokens) = probes(&port, try_tokens(&port, u64::MAX, Duration::from_secs(5))).await?;
+    println!("{} tokens; usual {usual:?}, blackholed {blackholed:?}, attacked {attacked:?}", tokens?);
+    // On a busy machine all of them are slow.
+    let limit = Duration::from_millis(100).max(usual * 5);
+    anyhow::ensure!(blackholed <= limit, "/healthz took {blackholed:?} with a blackholed address");
+    anyhow::ensure!(attacked <= limit, "/healthz took {attacked:?} while strangers attacked");
+    process.stop(Duration::from_secs(20)).await?;
+    Ok(())
+}
+
+const SILENT: usize = 300;
+const STALLED: usize = 50;
+
+/// Connections whose clients do not go on: in the headers of a request, or in its body.
+async fn stall(port: &Port) -> anyhow::Result<Vec<impl Sized + use<>>> {
+    let headers = "GET /healthz HTTP/1.1\r\nHost: a\r\nX-Slow: ";
+    let body = "POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nslow";
+    let mut stalled = vec![];
+    for begin in [headers, body].into_iter().cycle().take(2 * STALLED) {
+        let mut stream = port.connect().await?;
+        stream.write_all(begin.as_bytes()).await?;
+        stream.flush().await?;
+        stalled.push(stream);
+    }
+    Ok(stalled)
+}
+
+/// Probes `/healthz` while something happens. Returns the median of the times, and what came of it. A probe that fails is an error.
+async fn probes<T>(port: &Port, meanwhile: impl Future<Output = T>) -> anyhow::Result<(Duration, T)> {
+    let mut times = vec![];
+    let probing = async {
+        loop {
+            times.push(port.probe().await?);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let done = tokio::select! {
+        done = meanwhile => done,
+        failed = probing => return failed,
+    };
+    anyhow::ensure!(!times.is_empty(), "no probe was answered meanwhile");
+    times.sort_unstable();
+    Ok((times[times.len() / 2], done))
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! The watches of nodes and leases are blackholed, without an error. No node becomes NotReady because of that; one that really
-//! sends no heartbeats does, and at the time at which upstream does it. In virtual time.
+//! The watches of nodes and leases are blackholed, without an error, or fall behind. No node becomes NotReady because of that; one
+//! that really sends no heartbeats does, and at the time at which upstream does it. In virtual time.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 const CONTROLLERS: [&str; 2] = ["node-lifecycle-controller", "taint-eviction-controller"];
 const NODES: &str = "/api/v1/nodes";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
-const NAMES: [&str; 3] = ["node-1", "node-2", "node-3"];
+const NAMES: [&str; 8] = ["node-1", "node-2", "node-3", "node-4", "node-5", "node-6", "node-7", "node-8"];
 /// How often a kubelet renews its lease.
 const RENEWAL: Duration = Duration::from_secs(10);
 /// The default grace period, one monitor period, and a little.
@@ -30,7 +30,7 @@ struct Play {
 }
 
 impl Play {
-    /// Three nodes that are ready, with a pod on the first.
+    /// Nodes that are ready, with a pod on the first.
     async fn start(blackhole: &std::sync::Arc<Blackhole>) -> anyhow::Result<Self> {
         let start = "2026-06-01T12:00:00Z".parse::<Timestamp>()?;
         let mut cluster = Embedded::start(start, 1, &Features::default())?;
@@ -115,6 +115,29 @@ async fn a_watch_that_leads_nowhere_makes_no_node_lost() -> anyhow::Result<()> {
     play.pass(GRACE - 2 * RENEWAL, &NAMES[1..]).await?;
     play.all_is_well("silent, but not for long").await?;
     play.pass(LATEST - GRACE + RENEWAL, &NAMES[1..]).await?;
+    let lost = play.lost().await?;
+    ensure!(lost == ["node-1"], "lost {lost:?}");
+    Ok(())
+}
+
+/// Events come all the time, and those of each node more rarely than its grace period lasts.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_falls_behind_makes_no_node_lost() -> anyhow::Result<()> {
+    let slow = Blackhole::new(&["leases"]);
+    let play = Play::start(&slow).await?;
+    let _manager = play.cluster.start_manager(&CONTROLLERS.map(str::to_owned), &[])?;
+    play.pass(Duration::from_secs(120), &NAMES).await?;
+    play.all_is_well("at first").await?;
+
+    slow.trickle(RENEWAL);
+    for minute in 1..=10 {
+        play.pass(Duration::from_secs(60), &NAMES).await?;
+        play.all_is_well(&format!("behind for {minute} min")).await?;
+    }
+    slow.trickle(Duration::ZERO);
+    play.pass(Duration::from_secs(120), &NAMES).await?;
+    play.all_is_well("up to date again").await?;
+    play.pass(LATEST + RENEWAL, &NAMES[1..]).await?;
     let lost = play.lost().await?;
     ensure!(lost == ["node-1"], "lost {lost:?}");
     Ok(())

@@ -1,6 +1,7 @@
 //! The API server is away for longer than the node monitor's grace period. No node becomes NotReady because of that; one that
 //! stays silent afterwards does. Skipped without assets.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::ensure;
@@ -10,10 +11,12 @@ use flyball_sim::load::{self, Request, until};
 use flyball_sim::ours::{self, Profile};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 const CONTROLLER: &str = "node-lifecycle-controller";
 const GRACE: Duration = Duration::from_secs(6);
 const AWAY: Duration = Duration::from_secs(12);
+const BEAT: Duration = Duration::from_millis(300);
 const NODES: &str = "/api/v1/nodes";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
@@ -46,9 +49,9 @@ async fn play(cluster: &mut Cluster) -> anyhow::Result<()> {
     let manager = Manager { binary: &program, controllers: &controllers, leader_elect: false, flags: &flags };
     let mut process = cluster.start_manager("kube-controller-manager", &manager)?;
     // First it removes the taints that the server gives to new nodes.
+    let beating = Heartbeats::start(&api, &names);
     until("nodes without taints", Duration::from_secs(60), || async {
         let nodes = load::list(&api, NODES).await?;
-        renew(&api, &names).await?;
         Ok((!nodes.iter().all(|node| node["spec"]["taints"].is_null())).then(|| "taints".to_owned()))
     })
     .await?;
@@ -56,17 +59,16 @@ async fn play(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.stop_apiserver().await?;
     tokio::time::sleep(AWAY).await;
     cluster.start_apiserver().await?;
-    tokio::time::sleep(GRACE / 3).await;
-    renew(&api, &names).await?;
-    tokio::time::sleep(GRACE / 2).await;
-    renew(&api, &names).await?;
+    // Long enough for a node to be given up that was last seen before the outage.
+    tokio::time::sleep(2 * GRACE).await;
     for node in load::list(&api, NODES).await? {
         ensure!(status(&node) == "True", "{} was given up: {}", node["metadata"]["name"], node["status"]);
     }
 
+    drop(beating);
+    let _beating = Heartbeats::start(&api, &names[1..]);
     // Suspended checks discount time, on a slow machine more than once.
     until("a node that stays silent to be given up", Duration::from_secs(180), || async {
-        renew(&api, &names[1..]).await?;
         let silent = api.get(&format!("{NODES}/node-1")).await?;
         Ok((status(&silent) != "Unknown").then(|| status(&silent).to_owned()))
     })
@@ -79,9 +81,30 @@ async fn play(cluster: &mut Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn renew(api: &Api, names: &[&str]) -> Result<(), flyball_sim::api::Error> {
-    let body = || json!({"spec": {"renewTime": now()}});
-    load::send_all(api, names.iter().map(|name| Request::merge(format!("{LEASES}/{name}"), body()))).await
+/// Renews the leases of nodes as their kubelets do, through an outage, too, until it is dropped.
+struct Heartbeats(JoinHandle<()>);
+
+impl Heartbeats {
+    fn start(api: &Arc<Api>, names: &[&str]) -> Self {
+        let leases: Vec<String> = names.iter().map(|name| format!("{LEASES}/{name}")).collect();
+        let api = Arc::clone(api);
+        Self(tokio::spawn(async move {
+            loop {
+                let body = || json!({"spec": {"renewTime": now()}});
+                let requests: Vec<Request> =
+                    leases.iter().map(|lease| Request::merge(lease.clone(), body())).collect();
+                // A server that is away is asked again.
+                let _ = load::send_all(&api, requests).await;
+                tokio::time::sleep(BEAT).await;
+            }
+        }))
+    }
+}
+
+impl Drop for Heartbeats {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 fn status(node: &Value) -> &str {

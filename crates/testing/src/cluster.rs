@@ -7,7 +7,7 @@ use std::time::Duration;
 use flyball_api::Timestamp;
 use flyball_client::{Client, ClientOptions, ServiceTransport};
 use flyball_explain::{Ref, explain, gather, text};
-use flyball_playground::cluster::Door;
+use flyball_playground::cluster::ClusterService;
 use flyball_runtime::Clock;
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -26,7 +26,7 @@ const HISTORY: usize = 30;
 /// A cluster on a thread of this process. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Cluster {
-    door: Door,
+    service: ClusterService,
     client: Client,
     runtime: Handle,
     clock: Clock,
@@ -61,25 +61,36 @@ impl Cluster {
             Failure::Runtime(error) => Error::Thread(error),
             Failure::Cluster(error) => Error::Start(error),
         })?;
-        let Started { door, runtime, clock, url, kubeconfig, notices } = started;
+        let Started { service, runtime, clock, url, kubeconfig, notices } = started;
         let options = ClientOptions {
             user_agent: concat!("flyball-testing/", env!("CARGO_PKG_VERSION")).to_owned(),
             qps: 0.0,
             ..ClientOptions::default()
         };
-        let client = Client::new(Arc::new(ServiceTransport::new(door.clone())), options);
-        Ok(Self { door, client, runtime, clock, url, kubeconfig, notices, patience, commands, _alive: alive })
+        let client = Client::new(Arc::new(ServiceTransport::new(service.clone())), options);
+        Ok(Self {
+            service,
+            client,
+            runtime,
+            clock,
+            url,
+            kubeconfig,
+            notices,
+            patience,
+            commands,
+            _alive: alive,
+        })
     }
 
     /// A tower service for clients in this process, as the cluster's administrator: `kube::Client::new(cluster.service(), "default")`.
-    pub fn service(&self) -> Door {
-        self.door.clone()
+    pub fn service(&self) -> ClusterService {
+        self.service.clone()
     }
 
     /// The same as another user, for tests of roles. RBAC applies.
-    pub fn service_as(&self, user: &str, groups: &[&str]) -> Door {
+    pub fn service_as(&self, user: &str, groups: &[&str]) -> ClusterService {
         let groups = groups.iter().map(|group| (*group).to_owned()).collect();
-        self.door.for_user(User { name: user.to_owned(), groups, ..User::default() })
+        self.service.for_user(User { name: user.to_owned(), groups, ..User::default() })
     }
 
     /// The address, `https://127.0.0.1:…`, of a cluster that serves ([`Builder::serve`]).
@@ -161,7 +172,7 @@ impl Cluster {
         name: &str,
         holds: impl Fn(&Value) -> bool,
     ) -> Result<Value, Error> {
-        let mut writes = self.door.writes();
+        let mut writes = self.service.writes();
         loop {
             writes.borrow_and_update();
             self.settled().await?;
@@ -207,7 +218,7 @@ impl Cluster {
     /// `task` gets the [`service`](Self::service) for its client. A `kube::Client` has a task of its own, so it must be made in
     /// there, too. The task should not wait for anything outside of the cluster, since the clock would run on meanwhile, and must not
     /// block.
-    pub fn spawn<F>(&self, task: impl FnOnce(Door) -> F + Send + 'static) -> JoinHandle<F::Output>
+    pub fn spawn<F>(&self, task: impl FnOnce(ClusterService) -> F + Send + 'static) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flyball_api::Timestamp;
 use flyball_apiserver::{ApiServer, Record, Standstill};
-use flyball_playground::cluster::{self, Cluster, Door, KUBELETS, Options, StartError};
+use flyball_playground::cluster::{self, Cluster, ClusterService, KUBELETS, Options, StartError};
 use flyball_runtime::Clock;
 use flyball_runtime::decisions::DecisionLog;
 use tokio::runtime::Handle;
@@ -43,7 +43,7 @@ pub(crate) struct Unsettled {
 
 /// What a started cluster is used through.
 pub(crate) struct Started {
-    pub(crate) door: Door,
+    pub(crate) service: ClusterService,
     pub(crate) runtime: Handle,
     pub(crate) clock: Clock,
     pub(crate) url: Option<String>,
@@ -105,7 +105,7 @@ async fn live(
         Err(error) => return drop(ready.send(Err(Failure::Cluster(error)))),
     };
     let mut driver = Driver::new(&cluster, clock);
-    // Namespaces have their service accounts then.
+    // After this, namespaces have their default service accounts.
     let _ = driver.settle().await;
     let mut standstill = Some(Standstill::begin(None));
     let kubeconfig = match cluster.kubeconfig() {
@@ -113,7 +113,7 @@ async fn live(
         Err(error) => return drop(ready.send(Err(Failure::Cluster(error)))),
     };
     let started = Started {
-        door: cluster.door(),
+        service: cluster.service(),
         runtime: Handle::current(),
         clock,
         url: cluster.address().map(|address| format!("https://{address}")),
@@ -123,7 +123,7 @@ async fn live(
     if ready.send(Ok(started)).is_err() {
         return;
     }
-    let mut writes = cluster.door().writes();
+    let mut writes = cluster.service().writes();
     loop {
         let command = tokio::select! {
             command = commands.recv() => Some(command),
@@ -167,7 +167,7 @@ fn full_hour() -> Timestamp {
 
 struct Driver {
     server: ApiServer,
-    door: Door,
+    service: ClusterService,
     clock: Clock,
     decisions: DecisionLog,
     /// How much of the audit log has been read.
@@ -178,7 +178,7 @@ struct Driver {
 impl Driver {
     fn new(cluster: &cluster::Cluster, clock: Clock) -> Self {
         let (server, decisions) = (cluster.server().clone(), cluster.decisions().clone());
-        Self { server, door: cluster.door(), clock, decisions, read: 0, last_write: clock.now() }
+        Self { server, service: cluster.service(), clock, decisions, read: 0, last_write: clock.now() }
     }
 
     async fn advance(&mut self, by: Duration) {
@@ -195,7 +195,7 @@ impl Driver {
             self.note_writes();
             let last = self.last_write.checked_add(QUIET).unwrap_or(Timestamp::MAX);
             let left = self.clock.until(last);
-            if left.is_zero() && self.door.writes().borrow().open == 0 {
+            if left.is_zero() && self.service.writes().borrow().open == 0 {
                 return Ok(());
             }
             if Instant::now() >= limit {

@@ -64,5 +64,5 @@ pub use cluster::Cluster;
 pub use error::Error;
 pub use flyball_api::Timestamp;
 pub use flyball_apiserver::registry::User;
-pub use flyball_playground::cluster::Door;
+pub use flyball_playground::cluster::ClusterService;
 pub use serde_json::Value;

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use super::hearts::{self, Hearts};
 use super::scenarios::Scenario;
 use super::{Contender, Setup};
 
@@ -33,6 +34,10 @@ pub(crate) struct Phase {
     pub(crate) apiserver_cpu_seconds: f64,
     /// Resident memory of the controller manager some seconds later.
     pub(crate) settled_bytes: u64,
+    /// The part of it that is heap and stacks.
+    pub(crate) settled_anonymous_bytes: u64,
+    /// The part that is mapped from files: mostly the program itself, which the kernel can drop and read again.
+    pub(crate) settled_file_bytes: u64,
     /// From the end of the dead leader's lease to the first pod that its successor created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) first_write_seconds: Option<f64>,
@@ -55,11 +60,12 @@ impl Round {
             let first = first
                 .map_or_else(String::new, |s| format!(", first write {:.0} ms after expiry", s * 1000.0));
             format!(
-                "{} {:.1} s wall, {:.2} s CPU, {} MiB{first}",
+                "{} {:.1} s wall, {:.2} s CPU, {} MiB ({} anonymous){first}",
                 p.name,
                 p.wall_seconds,
                 p.cpu_seconds,
-                p.settled_bytes >> 20
+                p.settled_bytes >> 20,
+                p.settled_anonymous_bytes >> 20,
             )
         });
         phases.collect::<Vec<_>>().join("; ")
@@ -109,14 +115,13 @@ impl<'a> Bench<'a> {
 
     /// Starts the contender; does not wait for it.
     pub(crate) fn launch(&self, name: &str, leader_elect: bool) -> anyhow::Result<Process> {
-        let controllers: Vec<String> = self.scenario.controllers().iter().map(|&c| c.to_owned()).collect();
+        let controllers = &self.setup.controllers;
         let pace =
             [format!("--kube-api-qps={}", self.setup.qps), format!("--kube-api-burst={}", self.setup.burst)];
         let own = self.scenario.flags().iter().map(|&flag| flag.to_owned());
         let flags: Vec<String> = pace.into_iter().chain(own).collect();
         let binary = self.setup.program(self.contender)?;
-        self.cluster
-            .start_manager(name, &Manager { binary, controllers: &controllers, leader_elect, flags: &flags })
+        self.cluster.start_manager(name, &Manager { binary, controllers, leader_elect, flags: &flags })
     }
 
     /// Measures `process` from now on.
@@ -147,9 +152,12 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Simulated nodes for the load's namespace, until dropped.
-    pub(crate) fn nodes(&self) -> Nodes {
-        Nodes::start(Arc::clone(self.cluster.client()), Arc::clone(&self.api), load::NAMESPACE)
+    /// A node that runs the pods of the load's namespace, until dropped.
+    pub(crate) async fn nodes(&self) -> anyhow::Result<(Hearts, Nodes)> {
+        let only = 1;
+        let hearts = hearts::join(&self.api, only..only + 1).await?;
+        let (client, api) = (Arc::clone(self.cluster.client()), Arc::clone(&self.api));
+        Ok((hearts, Nodes::start_on(vec![hearts::name(only)], client, api, load::NAMESPACE)))
     }
 
     fn check_alive(&mut self) -> anyhow::Result<()> {
@@ -208,12 +216,15 @@ impl<'a> Bench<'a> {
             }
         }
         tokio::time::sleep(REST).await;
+        let settled = self.usage();
         self.phases.push(Phase {
             name,
             wall_seconds,
             cpu_seconds: manager.cpu.saturating_sub(before.manager.cpu).as_secs_f64(),
             apiserver_cpu_seconds: apiserver.cpu.saturating_sub(before.apiserver.cpu).as_secs_f64(),
-            settled_bytes: self.usage().resident,
+            settled_bytes: settled.resident,
+            settled_anonymous_bytes: settled.anonymous,
+            settled_file_bytes: settled.file,
             first_write_seconds: self
                 .lease_end
                 .take()

@@ -1,6 +1,7 @@
 //! Side by side: upstream's controller manager and ours under the same load, each round on a fresh etcd and API server.
 
 mod chart;
+mod hearts;
 mod measure;
 mod nodes;
 mod report;
@@ -29,13 +30,16 @@ pub(crate) struct Options {
     /// `--kube-api-burst` of both
     #[arg(long, default_value_t = 2000, value_name = "N")]
     burst: u32,
+    /// `--controllers` of both: what users run by default
+    #[arg(long, default_value = "*", value_delimiter = ',', value_name = "LIST")]
+    controllers: Vec<String>,
     /// Our controller manager [default: built with the profile `dist`]
     #[arg(long, value_name = "PATH")]
     kcm: Option<PathBuf>,
     /// Upstream's controller manager [default: from the assets]
     #[arg(long, value_name = "PATH")]
     upstream: Option<PathBuf>,
-    /// Run scenarios that ours cannot run yet with upstream's alone (nothing is written)
+    /// If ours lacks one of the controllers, run upstream's alone (nothing is written)
     #[arg(long)]
     upstream_alone: bool,
     /// Where the results go [default: docs/benchmarks]
@@ -66,6 +70,7 @@ impl Contender {
 pub(crate) struct Setup {
     upstream: PathBuf,
     flyball: Option<PathBuf>,
+    pub(crate) controllers: Vec<String>,
     pub(crate) qps: u32,
     pub(crate) burst: u32,
 }
@@ -81,34 +86,31 @@ impl Setup {
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let chosen = choose(&options.scenarios)?;
-    let (able, unable): (Vec<Scenario>, Vec<Scenario>) = chosen
-        .into_iter()
-        .partition(|scenario| options.kcm.is_some() || ours::lacks(scenario.controllers()).is_none());
-    for scenario in &unable {
-        if let Some(skip) = ours::lacks(scenario.controllers()) {
-            println!("{}: ours cannot run it yet: {skip}", scenario.name());
-        }
+    // A program that was named on the command line says itself what it lacks.
+    let lacking = options.kcm.is_none().then(|| ours::lacks(&options.controllers)).flatten();
+    if let Some(skip) = &lacking {
+        println!("ours cannot run it: {skip}");
     }
     let flyball = match &options.kcm {
         Some(path) => Some(path.canonicalize().with_context(|| format!("find {}", path.display()))?),
-        None if able.is_empty() => None,
+        None if lacking.is_some() => None,
         None => Some(ours::binary(Profile::Dist)?),
     };
     let upstream = match &options.upstream {
         Some(path) => path.canonicalize().with_context(|| format!("find {}", path.display()))?,
         None => Assets::find()?.upstream_manager()?,
     };
-    let setup = Setup { upstream, flyball, qps: options.qps, burst: options.burst };
+    let Options { controllers, qps, burst, rounds, upstream_alone, .. } = options;
+    let setup = Setup { upstream, flyball, controllers: controllers.clone(), qps: *qps, burst: *burst };
     let output = options.output.clone().unwrap_or_else(|| crate::root().join("docs/benchmarks"));
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("make a runtime")?;
-    for scenario in able {
-        let comparison = runtime.block_on(compare(scenario, &setup, options.rounds.max(1)))?;
-        print!("{}", comparison.table());
-        comparison.save(&output)?;
-    }
-    if options.upstream_alone {
-        for scenario in unable {
+    for scenario in chosen {
+        if lacking.is_none() {
+            let comparison = runtime.block_on(compare(scenario, &setup, (*rounds).max(1)))?;
+            print!("{}", comparison.table());
+            comparison.save(&output)?;
+        } else if *upstream_alone {
             let round = runtime.block_on(play(scenario, &setup, Contender::Upstream))?;
             println!("{} with upstream alone: {round:#?}", scenario.name());
         }

@@ -16,6 +16,7 @@ use super::{Contender, Setup};
 /// All rounds of one scenario.
 pub(crate) struct Comparison {
     scenario: Scenario,
+    controllers: Vec<String>,
     qps: u32,
     burst: u32,
     upstream: Vec<Round>,
@@ -58,7 +59,9 @@ impl Line {
 
 impl Comparison {
     pub(crate) fn new(scenario: Scenario, setup: &Setup) -> Self {
-        Self { scenario, qps: setup.qps, burst: setup.burst, upstream: Vec::new(), flyball: Vec::new() }
+        let Setup { controllers, qps, burst, .. } = setup;
+        let (upstream, flyball) = (Vec::new(), Vec::new());
+        Self { scenario, controllers: controllers.clone(), qps: *qps, burst: *burst, upstream, flyball }
     }
 
     pub(crate) fn add(&mut self, contender: Contender, round: Round) {
@@ -99,6 +102,8 @@ impl Comparison {
             line(format!("{name}: CPU"), Unit::Seconds, &phase(|p| p.cpu_seconds));
             line(format!("{name}: API server CPU"), Unit::Seconds, &phase(|p| p.apiserver_cpu_seconds));
             line(format!("{name}: memory after"), Unit::Bytes, &phase(|p| p.settled_bytes as f64));
+            line(format!("{name}: anonymous"), Unit::Bytes, &phase(|p| p.settled_anonymous_bytes as f64));
+            line(format!("{name}: file-backed"), Unit::Bytes, &phase(|p| p.settled_file_bytes as f64));
             line(
                 format!("{name}: requests"),
                 Unit::Requests,
@@ -155,7 +160,7 @@ impl Comparison {
         json!({
             "scenario": self.scenario.name(),
             "about": self.scenario.about(),
-            "controllers": self.scenario.controllers(),
+            "controllers": self.controllers,
             "upstreamVersion": KUBERNETES_VERSION,
             "qps": self.qps,
             "burst": self.burst,

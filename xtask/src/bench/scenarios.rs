@@ -9,6 +9,7 @@ use flyball_sim::load::{self, Request, count, count_if, until};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::hearts;
 use super::measure::Bench;
 
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -64,22 +65,6 @@ impl Scenario {
             Self::Nodes => {
                 "1,000 nodes renew their leases for a minute, then 100 of them stop and lose their pods"
             }
-        }
-    }
-
-    pub(crate) fn controllers(self) -> &'static [&'static str] {
-        match self {
-            Self::Idle => {
-                &["replicaset-controller", "replicationcontroller-controller", "serviceaccount-controller"]
-            }
-            Self::ReplicaSets | Self::Failover => &["replicaset-controller"],
-            Self::Cascade => {
-                &["deployment-controller", "replicaset-controller", "garbage-collector-controller"]
-            }
-            Self::Rollout => &["deployment-controller", "replicaset-controller"],
-            Self::Jobs => &["job-controller"],
-            Self::Services => &["endpointslice-controller", "endpoints-controller"],
-            Self::Nodes => &["node-lifecycle-controller", "taint-eviction-controller"],
         }
     }
 
@@ -170,9 +155,9 @@ async fn cascade(bench: &mut Bench<'_>) -> anyhow::Result<()> {
 async fn rollout(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     const DEPLOYMENTS: u64 = 20;
     const EACH: u64 = 50;
+    let _nodes = bench.nodes().await?;
     bench.start_manager().await?;
     let api = Arc::clone(&bench.api);
-    let _nodes = bench.nodes();
     let deployments = load::path("apps/v1", "deployments");
     let load = (0..DEPLOYMENTS)
         .map(|i| Request::create(&deployments, load::workload("Deployment", &format!("d-{i}"), EACH)));
@@ -203,9 +188,9 @@ async fn rollout(bench: &mut Bench<'_>) -> anyhow::Result<()> {
 
 async fn jobs(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     const JOBS: u64 = 2000;
+    let _nodes = bench.nodes().await?;
     bench.start_manager().await?;
     let api = Arc::clone(&bench.api);
-    let _nodes = bench.nodes();
     let jobs = load::path("batch/v1", "jobs");
     let job = |i: u64| {
         let mut template = load::template("batch", "exit-0");
@@ -301,7 +286,8 @@ async fn services(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     const PODS_EACH: u64 = 10;
     const SERVICES_EACH: u64 = 10;
     let api = Arc::clone(&bench.api);
-    load::send_all(&api, [Request::create("/api/v1/nodes", node())]).await?;
+    let node = 1;
+    let _hearts = hearts::join(&api, node..node + 1).await?;
     let (pods, services) = (load::path("v1", "pods"), load::path("v1", "services"));
     let members = (0..GROUPS).flat_map(|g| (0..PODS_EACH).map(move |p| (g, p)));
     let made = members.clone().map(|(g, p)| {
@@ -309,7 +295,7 @@ async fn services(bench: &mut Bench<'_>) -> anyhow::Result<()> {
         pod["apiVersion"] = "v1".into();
         pod["kind"] = "Pod".into();
         pod["metadata"]["name"] = format!("p-{g}-{p}").into();
-        pod["spec"]["nodeName"] = "node-1".into();
+        pod["spec"]["nodeName"] = hearts::name(node).into();
         Request::create(&pods, pod)
     });
     load::send_all(&api, made).await?;
@@ -354,10 +340,6 @@ async fn services(bench: &mut Bench<'_>) -> anyhow::Result<()> {
             Ok(())
         })
         .await
-}
-
-fn node() -> Value {
-    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}})
 }
 
 fn pod_status(group: u64, pod: u64, ready: bool) -> Value {

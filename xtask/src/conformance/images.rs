@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, bail};
-use ring::digest::{SHA256, digest};
+use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::artefacts::{Artefacts, CERTIFICATE};
+use crate::oci::{self, Layout, tar, write};
 
 pub(crate) const PAUSE: &str = "registry.k8s.io/pause:3.10.2";
 
@@ -54,9 +54,7 @@ const BORROWED: [&str; 2] = ["curl", "bash"];
 
 /// Writes one archive that `ctr images import` reads. Returns its path.
 pub(crate) fn assemble(artefacts: &Artefacts, folder: &Path) -> anyhow::Result<PathBuf> {
-    let layout = folder.join("layout");
-    let blobs = layout.join("blobs/sha256");
-    std::fs::create_dir_all(&blobs).with_context(|| format!("create {}", blobs.display()))?;
+    let layout = Layout::create(folder.join("layout"))?;
     let mut manifests = Vec::new();
     let mut layers: Vec<(Content, Value)> = Vec::new();
     for image in &IMAGES {
@@ -64,7 +62,7 @@ pub(crate) fn assemble(artefacts: &Artefacts, folder: &Path) -> anyhow::Result<P
             Some((_, layer)) => layer.clone(),
             None => {
                 let bytes = layer(image.content, artefacts, folder)?;
-                let layer = blob(&blobs, &bytes, "application/vnd.oci.image.layer.v1.tar")?;
+                let layer = layout.blob(&bytes, oci::LAYER)?;
                 layers.push((image.content, layer.clone()));
                 layer
             }
@@ -82,32 +80,13 @@ pub(crate) fn assemble(artefacts: &Artefacts, folder: &Path) -> anyhow::Result<P
             "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
             "history": [{"comment": image.name}],
         });
-        let config = blob(&blobs, config.to_string().as_bytes(), "application/vnd.oci.image.config.v1+json")?;
-        let manifest = json!({
-            "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.manifest.v1+json",
-            "config": config,
-            "layers": [layer],
-        });
-        let mut manifest =
-            blob(&blobs, manifest.to_string().as_bytes(), "application/vnd.oci.image.manifest.v1+json")?;
+        let mut manifest = layout.manifest(&config, &layer)?;
         manifest["annotations"] = json!({"io.containerd.image.name": image.name});
         manifests.push(manifest);
     }
-    write(&layout.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)?;
-    let index = json!({"schemaVersion": 2, "manifests": manifests});
-    write(&layout.join("index.json"), index.to_string().as_bytes())?;
     let archive = folder.join("images.tar");
-    tar(&layout, &archive)?;
-    std::fs::remove_dir_all(&layout).context("remove the image layout")?;
+    layout.pack(&manifests, &archive)?;
     Ok(archive)
-}
-
-/// Stores a blob under its digest. Returns its descriptor.
-fn blob(folder: &Path, bytes: &[u8], media_type: &str) -> anyhow::Result<Value> {
-    let hash: String = digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    write(&folder.join(&hash), bytes)?;
-    Ok(json!({"mediaType": media_type, "digest": format!("sha256:{hash}"), "size": bytes.len()}))
 }
 
 fn layer(content: Content, artefacts: &Artefacts, folder: &Path) -> anyhow::Result<Vec<u8>> {
@@ -187,36 +166,9 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-fn tar(folder: &Path, archive: &Path) -> anyhow::Result<()> {
-    let status = Command::new("tar")
-        .args([
-            "--create",
-            "--owner=0",
-            "--group=0",
-            "--numeric-owner",
-            "--mtime=@0",
-            "--sort=name",
-            "--file",
-        ])
-        .arg(archive)
-        .arg("--directory")
-        .arg(folder)
-        .arg(".")
-        .status()
-        .context("run tar")?;
-    if !status.success() {
-        bail!("tar ended with {status}");
-    }
-    Ok(())
-}
-
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     if let Some(parent) = to.parent() {
         std::fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
     }
     std::fs::copy(from, to).with_context(|| format!("copy {}", from.display())).map(drop)
-}
-
-fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    std::fs::write(path, bytes).with_context(|| format!("write {}", path.display()))
 }

@@ -8,8 +8,10 @@ use rand::rngs::StdRng;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The controller manager is killed and started again.
+    /// The controller manager is killed and started again. Of two, the leader is, and the standby takes over.
     KillManager,
+    /// The leader is stopped (SIGSTOP) for longer than its lease, and continues while the standby leads.
+    FreezeLeader,
     /// The API server is stopped (SIGTERM), and started again.
     RestartApiServer,
     /// The API server is killed, and started again.
@@ -23,6 +25,7 @@ pub(super) enum Fault {
 pub(super) struct Frequencies {
     pub(super) length: Duration,
     pub(super) kills: usize,
+    pub(super) freezes: usize,
     pub(super) apiserver_restarts: usize,
     pub(super) etcd_restarts: usize,
 }
@@ -44,6 +47,7 @@ pub(super) fn schedule(frequencies: Frequencies, seed: u64) -> Vec<(Duration, Fa
         _ => Fault::RestartApiServer,
     });
     spread(frequencies.etcd_restarts, &|_| Fault::KillEtcd);
+    spread(frequencies.freezes, &|_| Fault::FreezeLeader);
     faults.sort_by_key(|(at, _)| *at);
     faults
 }
@@ -55,6 +59,7 @@ mod tests {
     const FREQUENCIES: Frequencies = Frequencies {
         length: Duration::from_secs(600),
         kills: 200,
+        freezes: 3,
         apiserver_restarts: 10,
         etcd_restarts: 1,
     };
@@ -67,6 +72,7 @@ mod tests {
         assert_eq!(count(&[Fault::KillApiServer]), 5);
         assert_eq!(count(&[Fault::RestartApiServer]), 5);
         assert_eq!(count(&[Fault::KillEtcd]), 1);
+        assert_eq!(count(&[Fault::FreezeLeader]), 3);
         assert!(faults.is_sorted_by_key(|(at, _)| *at));
         assert!(faults.iter().all(|(at, _)| *at <= FREQUENCIES.length));
     }

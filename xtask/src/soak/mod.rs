@@ -5,6 +5,7 @@
 mod fault;
 mod ledger;
 mod machines;
+mod managers;
 mod observers;
 mod shared;
 mod users;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use flyball_sim::cluster::{Cluster, Manager, Options as ClusterOptions, Process, Unavailable};
+use flyball_sim::cluster::{Cluster, Options as ClusterOptions, Unavailable};
 use flyball_sim::ours::{self, Profile};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
@@ -25,6 +26,7 @@ use tokio::time::Instant;
 
 use fault::{Fault, Frequencies, schedule};
 use ledger::{Ledger, left_behind, torn_bindings};
+use managers::Managers;
 use shared::Shared;
 
 /// How long the cluster may take to come to rest after the last fault.
@@ -54,9 +56,15 @@ pub(crate) struct Options {
     /// Duration of the faults in minutes
     #[arg(long, default_value_t = 10, value_name = "N")]
     minutes: u64,
-    /// How often the controller manager is killed [default: 21 times a minute]
+    /// How often the controller manager is killed [default: 21 times a minute; with a standby, twice]
     #[arg(long, value_name = "N")]
     kills: Option<usize>,
+    /// Two controller managers under leader election, with a short lease: the leader is killed, or stopped for longer than its lease
+    #[arg(long)]
+    standby: bool,
+    /// How often the leader is stopped and continued [default with a standby: once a minute]
+    #[arg(long, value_name = "N", requires = "standby")]
+    freezes: Option<usize>,
     /// How often the API server is restarted; every other time it is killed [default: once a minute]
     #[arg(long, value_name = "N")]
     apiserver_restarts: Option<usize>,
@@ -79,18 +87,20 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let minutes = usize::try_from(options.minutes).unwrap_or(usize::MAX);
     let frequencies = Frequencies {
         length: Duration::from_secs(options.minutes * 60),
-        kills: options.kills.unwrap_or(minutes * 21),
+        kills: options.kills.unwrap_or(minutes * if options.standby { 2 } else { 21 }),
+        freezes: options.freezes.unwrap_or(if options.standby { minutes } else { 0 }),
         apiserver_restarts: options.apiserver_restarts.unwrap_or(minutes),
         etcd_restarts: options.etcd_restarts,
     };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("make a runtime")?;
-    let violations = runtime.block_on(soak(frequencies, options.seed, binary))?;
+    let violations =
+        runtime.block_on(soak(frequencies, options.seed, Managers::new(binary, options.standby)))?;
     Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Returns the number of violations.
-async fn soak(frequencies: Frequencies, seed: u64, binary: PathBuf) -> anyhow::Result<usize> {
+async fn soak(frequencies: Frequencies, seed: u64, managers: Managers) -> anyhow::Result<usize> {
     let cluster = Cluster::real(ClusterOptions::default()).await.map_err(|e| match e {
         Unavailable::Skip(skip) => anyhow::anyhow!("{skip}"),
         Unavailable::Broken(e) => e,
@@ -120,12 +130,12 @@ async fn soak(frequencies: Frequencies, seed: u64, binary: PathBuf) -> anyhow::R
     users.spawn(users::stateful_sets(shared.clone(), random(3)));
     users.spawn(users::namespaces(shared.clone(), random(4)));
 
-    let mut rig = Rig { cluster, binary, manager: None, deaths: 0 };
-    rig.start_manager()?;
+    let mut rig = Rig { cluster, managers };
+    rig.managers.start(&rig.cluster)?;
     for (at, fault) in schedule(frequencies, seed) {
         tokio::time::sleep_until(began + at).await;
         rig.make(fault, &ledger).await?;
-        if fault != Fault::KillManager || rig.deaths.is_multiple_of(20) {
+        if fault != Fault::KillManager || rig.managers.deaths.is_multiple_of(20) {
             println!("[{:>4} s] {fault:?}; so far {:?}", began.elapsed().as_secs(), ledger.counts());
         }
     }
@@ -150,30 +160,14 @@ async fn soak(frequencies: Frequencies, seed: u64, binary: PathBuf) -> anyhow::R
 /// The control plane and its processes.
 struct Rig {
     cluster: Cluster,
-    binary: PathBuf,
-    manager: Option<Process>,
-    deaths: usize,
+    managers: Managers,
 }
 
 impl Rig {
-    fn start_manager(&mut self) -> anyhow::Result<()> {
-        // Without leader election: a dead process's lease would only make the next one wait.
-        let manager = Manager { binary: &self.binary, controllers: &[], leader_elect: false, flags: &[] };
-        self.manager = Some(self.cluster.start_manager("kube-controller-manager", &manager)?);
-        Ok(())
-    }
-
     async fn make(&mut self, fault: Fault, ledger: &Ledger) -> anyhow::Result<()> {
         match fault {
-            Fault::KillManager => {
-                self.note_unexpected_end(ledger);
-                if let Some(mut manager) = self.manager.take() {
-                    manager.kill();
-                }
-                self.deaths += 1;
-                ledger.count("kills of the manager");
-                self.start_manager()
-            }
+            Fault::KillManager => self.managers.kill(&self.cluster, ledger),
+            Fault::FreezeLeader => self.managers.freeze(&self.cluster, ledger).await,
             Fault::RestartApiServer => {
                 self.cluster.stop_apiserver().await?;
                 ledger.count("API server restarts");
@@ -192,24 +186,6 @@ impl Rig {
             }
         }
     }
-
-    /// A manager that starts while its server is away may exit, as upstream's does; it is started again, as a kubelet would.
-    /// A crash is a violation.
-    fn note_unexpected_end(&mut self, ledger: &Ledger) {
-        let Some(status) = self.manager.as_mut().and_then(Process::ended) else { return };
-        match status.code() {
-            Some(1) => ledger.count("managers that gave up"),
-            _ => ledger.violation(format!("a manager ended by itself with {status}")),
-        }
-    }
-
-    fn keep_running(&mut self, ledger: &Ledger) -> anyhow::Result<()> {
-        if self.manager.as_mut().is_none_or(|manager| manager.ended().is_some()) {
-            self.note_unexpected_end(ledger);
-            self.start_manager()?;
-        }
-        Ok(())
-    }
 }
 
 /// Waits until the cluster matches the ledger and there are no more writes. Returns the remaining differences.
@@ -220,7 +196,7 @@ async fn settle(shared: &Shared, rig: &mut Rig) -> anyhow::Result<Vec<String>> {
     log.read()?;
     let mut written = Instant::now();
     loop {
-        rig.keep_running(&shared.ledger)?;
+        rig.managers.keep_running(&rig.cluster, &shared.ledger)?;
         tokio::time::sleep(Duration::from_secs(1)).await;
         let is_work = |resource: &str| !matches!(resource, "events" | "leases" | "serviceaccounts");
         let mut writes =

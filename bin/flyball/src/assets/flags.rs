@@ -8,11 +8,11 @@ use anyhow::bail;
 pub(super) enum Effect {
     /// As upstream.
     Same,
-    /// None, and nobody can notice: tuning, or a part of the process that does not exist.
+    /// Ignored silently: it only tunes, or concerns a component that does not exist here.
     Nothing,
-    /// None, which the user is told.
+    /// Ignored with a warning.
     Missing,
-    /// Not here, and to go on without it would admit or refuse the wrong users.
+    /// Not supported, and refused: ignoring it would authenticate or authorize the wrong users.
     Refused,
 }
 

@@ -14,13 +14,13 @@ use flyball_api::{Key, Resource as _};
 use flyball_client::{DeleteOptions, Patch, Propagation};
 use flyball_playground::cluster::{Cluster, Options, Port};
 use flyball_playground::nodes;
+use flyball_playground::nodes::power::{Power, switch};
 use flyball_playground::objects::Pod;
 use serde_json::json;
 
 use self::stage::Stage;
 use crate::args::Demo;
 use crate::lines::say;
-use crate::node::{Power, switch};
 use crate::up;
 
 const NAMESPACE: &str = "default";

@@ -8,16 +8,46 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use flyball_client::{Client, ClientOptions, ConnectOptions, connect};
+use flyball_api::{Key, ResourceType};
+use flyball_client::{Client, ClientOptions, ConnectOptions, Request, Verb, connect};
 use serde_json::Value;
 
+/// How long an object may take to become what a test waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a cluster may take to end.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
+
+/// The object once it is so, `null` if it does not exist.
+pub(crate) async fn wait(
+    client: &Client,
+    resource: &ResourceType,
+    key: &Key,
+    is_so: impl Fn(&Value) -> bool,
+) -> anyhow::Result<Value> {
+    let mut last = Value::Null;
+    let seen = async {
+        loop {
+            last = match client.request(Request::object(Verb::Get, resource, key, None)).await {
+                Ok(reply) => serde_json::from_slice(&reply.body)?,
+                Err(error) if error.is_not_found() => Value::Null,
+                Err(error) => return Err(error.into()),
+            };
+            if is_so(&last) {
+                return anyhow::Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, seen).await;
+    waited.with_context(|| format!("waited in vain for {key}: {last}"))??;
+    Ok(last)
+}
 
 pub(crate) struct Up {
     folder: tempfile::TempDir,
     child: Child,
     server: String,
+    page: Option<String>,
 }
 
 impl Up {
@@ -28,6 +58,7 @@ impl Up {
             .args(["up", "--port", "0", "--log-format", "json", "--kubeconfig"])
             .arg(folder.path().join("kubeconfig"))
             .args(arguments)
+            .env("FLYBALL_HOME", folder.path().join("home"))
             .stdout(Stdio::piped())
             .spawn()
             .context("start flyball up")?;
@@ -38,11 +69,17 @@ impl Up {
         std::thread::spawn(move || lines.for_each(drop));
         let greeting: Value = serde_json::from_str(&first).with_context(|| format!("read {first:?}"))?;
         let server = greeting["up"]["server"].as_str().context("no address")?.to_owned();
-        Ok(Self { folder, child, server })
+        let page = greeting["up"]["page"].as_str().map(str::to_owned);
+        Ok(Self { folder, child, server, page })
     }
 
     pub(crate) fn port(&self) -> anyhow::Result<String> {
         Ok(self.server.rsplit(':').next().context("no port")?.to_owned())
+    }
+
+    /// The link to the live page; it works once.
+    pub(crate) fn page_link(&self) -> Option<String> {
+        self.page.clone()
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
@@ -63,8 +100,9 @@ impl Up {
         Ok(path.display().to_string())
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
+        command.env("FLYBALL_HOME", self.folder.path().join("home"));
         let kubeconfig = match arguments.first() {
             Some(&"up") => self.folder.path().join("another"),
             _ => self.kubeconfig(),
@@ -91,6 +129,33 @@ impl Up {
         // kubectl caches discovery in the home directory.
         command.env("HOME", self.folder.path());
         output(command).with_context(|| format!("kubectl {line}"))
+    }
+
+    /// The same with input, and with an environment variable.
+    pub(crate) fn kubectl_with_input(
+        &self,
+        binary: &Path,
+        line: &str,
+        input: &str,
+        (name, value): (&str, &str),
+    ) -> anyhow::Result<String> {
+        use std::io::Write as _;
+        let mut child = Command::new(binary)
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig())
+            .args(line.split_whitespace())
+            .env("HOME", self.folder.path())
+            .env(name, value)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        // Dropped, which ends the input.
+        child.stdin.take().context("no stdin")?.write_all(input.as_bytes())?;
+        let output = child.wait_with_output()?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "kubectl {line}: {}: {errors}", output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Ends the cluster as Ctrl-C does; it must exit with success.

@@ -1,4 +1,4 @@
-//! ConfigMaps, with all fields: controllers cache only the few that they write.
+//! ConfigMaps, with all fields, since controllers replace whole ones. There is no cache of all of them: informers filter by name.
 
 use serde::{Deserialize, Serialize};
 

@@ -5,14 +5,14 @@ use smol_str::SmolStr;
 
 use crate::condition::Condition;
 use crate::de::{null_default, skip};
-use crate::{IntOrString, LabelSelector, ObjectMeta, PodTemplate, WithRaw, resource};
+use crate::{HasTemplate, IntOrString, LabelSelector, ObjectMeta, PodTemplate, Templated, resource};
 
 /// An apps/v1 DaemonSet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DaemonSet {
     pub metadata: ObjectMeta,
-    pub spec: WithRaw<DaemonSetSpec>,
+    pub spec: Templated<DaemonSetSpec>,
     pub status: DaemonSetStatus,
 }
 
@@ -68,6 +68,12 @@ pub struct DaemonSetStatus {
     pub collision_count: Option<i32>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+impl HasTemplate for DaemonSetSpec {
+    fn template(&self) -> &PodTemplate {
+        &self.template
+    }
 }
 
 resource!(DaemonSet, "apps", "v1", "daemonsets", "DaemonSet", namespaced);

@@ -5,14 +5,14 @@ use smol_str::SmolStr;
 
 use crate::condition::Condition;
 use crate::de::{null_default, skip};
-use crate::{IntOrString, LabelSelector, ObjectMeta, PodTemplate, WithRaw, resource};
+use crate::{HasTemplate, IntOrString, LabelSelector, ObjectMeta, PodTemplate, Templated, resource};
 
 /// An apps/v1 Deployment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Deployment {
     pub metadata: ObjectMeta,
-    pub spec: WithRaw<DeploymentSpec>,
+    pub spec: Templated<DeploymentSpec>,
     pub status: DeploymentStatus,
 }
 
@@ -80,6 +80,12 @@ pub struct DeploymentStatus {
     pub conditions: Vec<Condition>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
+}
+
+impl HasTemplate for DeploymentSpec {
+    fn template(&self) -> &PodTemplate {
+        &self.template
+    }
 }
 
 resource!(Deployment, "apps", "v1", "deployments", "Deployment", namespaced);

@@ -1,9 +1,10 @@
 //! EndpointSlices: the addresses behind a Service, up to a hundred in each object.
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 use smol_str::SmolStr;
 
-use crate::de::list;
+use crate::de::{few, list};
 use crate::object_reference::SharedReference;
 use crate::{Labels, ObjectMeta, resource};
 
@@ -24,8 +25,8 @@ pub struct EndpointSlice {
 #[serde(default, rename_all = "camelCase")]
 pub struct Endpoint {
     /// Its addresses, of which the first counts.
-    #[serde(deserialize_with = "list")]
-    pub addresses: Vec<SmolStr>,
+    #[serde(with = "few")]
+    pub addresses: Addresses,
     pub conditions: EndpointConditions,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<SmolStr>,
@@ -39,8 +40,11 @@ pub struct Endpoint {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<SmolStr>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hints: Option<EndpointHints>,
+    pub hints: Option<Box<EndpointHints>>,
 }
+
+/// Nearly always one.
+pub type Addresses = SmallVec<[SmolStr; 1]>;
 
 /// Whether an endpoint can be used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

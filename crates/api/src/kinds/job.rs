@@ -5,7 +5,7 @@ use smol_str::SmolStr;
 
 use crate::condition::{self, Condition};
 use crate::de::{null_default, skip};
-use crate::{LabelSelector, ObjectMeta, PodTemplate, Timestamp, Uid, WithRaw, resource, time};
+use crate::{HasTemplate, LabelSelector, ObjectMeta, PodTemplate, Templated, Timestamp, Uid, resource, time};
 
 /// The condition of a Job that has succeeded.
 pub const COMPLETE: &str = "Complete";
@@ -23,7 +23,7 @@ pub const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
 #[serde(default, rename_all = "camelCase")]
 pub struct Job {
     pub metadata: ObjectMeta,
-    pub spec: WithRaw<JobSpec>,
+    pub spec: Templated<JobSpec>,
     pub status: JobStatus,
 }
 
@@ -179,6 +179,12 @@ pub struct UncountedTerminatedPods {
     pub succeeded: Vec<Uid>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Uid>,
+}
+
+impl HasTemplate for JobSpec {
+    fn template(&self) -> &PodTemplate {
+        &self.template
+    }
 }
 
 resource!(Job, "batch", "v1", "jobs", "Job", namespaced);

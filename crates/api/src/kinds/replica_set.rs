@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
 use crate::de::{null_default, skip};
-use crate::{LabelSelector, ObjectMeta, PodTemplate, WithRaw, resource};
+use crate::{HasTemplate, LabelSelector, ObjectMeta, PodTemplate, Templated, resource};
 
 /// An apps/v1 ReplicaSet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ReplicaSet {
     pub metadata: ObjectMeta,
-    pub spec: WithRaw<ReplicaSetSpec>,
+    pub spec: Templated<ReplicaSetSpec>,
     pub status: ReplicaSetStatus,
 }
 
@@ -45,6 +45,12 @@ pub struct ReplicaSetStatus {
     pub observed_generation: i64,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+impl HasTemplate for ReplicaSetSpec {
+    fn template(&self) -> &PodTemplate {
+        &self.template
+    }
 }
 
 resource!(ReplicaSet, "apps", "v1", "replicasets", "ReplicaSet", namespaced);

@@ -5,14 +5,14 @@ use smol_str::SmolStr;
 
 use crate::condition::Condition;
 use crate::de::{null_default, skip};
-use crate::{IntOrString, LabelSelector, ObjectMeta, PodTemplate, WithRaw, resource};
+use crate::{HasTemplate, IntOrString, LabelSelector, ObjectMeta, PodTemplate, Templated, WithRaw, resource};
 
 /// An apps/v1 StatefulSet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StatefulSet {
     pub metadata: ObjectMeta,
-    pub spec: WithRaw<StatefulSetSpec>,
+    pub spec: Templated<StatefulSetSpec>,
     pub status: StatefulSetStatus,
 }
 
@@ -103,6 +103,12 @@ pub struct StatefulSetStatus {
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     pub available_replicas: i32,
+}
+
+impl HasTemplate for StatefulSetSpec {
+    fn template(&self) -> &PodTemplate {
+        &self.template
+    }
 }
 
 resource!(StatefulSet, "apps", "v1", "statefulsets", "StatefulSet", namespaced);

@@ -15,7 +15,7 @@ use crate::resource::Resource;
 use crate::store::Key;
 use managed::Entry;
 use set::Set;
-use typed::Typed;
+use typed::{Difference, Typed};
 
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
@@ -69,7 +69,16 @@ impl Apply<'_> {
                 key.name
             )));
         }
-        Ok(())
+        match undeclared(resource, config) {
+            None => Ok(()),
+            Some(why) => {
+                let (namespace, group) = (meta::text(config, "namespace"), &resource.group);
+                let version = &resource.version;
+                Err(ApiError::unexplained(format!(
+                    "failed to create typed patch object ({namespace}/{name}; {group}/{version}, Kind={kind}): {why}"
+                )))
+            }
+        }
     }
 
     /// The object after the apply, with its new `managedFields`.
@@ -100,7 +109,7 @@ impl Apply<'_> {
         }
         let mut merged = typed::merge(&live, config, typed);
         self.prune(&mut merged, &entries, &wanted, typed, sub);
-        self.settle_conflicts(ops, &live, &merged, &mut entries, typed, sub)?;
+        self.resolve_conflicts(ops, &live, &merged, &mut entries, typed, sub)?;
         let place = entries.iter().position(|entry| entry.is_applied_by(self.manager, sub));
         let previous = place.map(|at| entries.remove(at));
         let time = match previous {
@@ -136,7 +145,7 @@ impl Apply<'_> {
         typed::remove(merged, &gone, Some(&owned), typed);
     }
 
-    fn settle_conflicts(
+    fn resolve_conflicts(
         &self,
         ops: &Ops<'_>,
         live: &Value,
@@ -198,10 +207,8 @@ fn conflict_error(ops: &Ops<'_>, conflicts: &[(String, Vec<String>)]) -> ApiErro
     error
 }
 
-/// An object with a configuration merged into it, as mutating policies do: without owners of fields. Says what is wrong
-/// with the configuration.
-pub(crate) fn merged(resource: &Resource, object: &Value, config: &Value) -> Result<Value, String> {
-    let typed = Typed::of(resource);
+/// Which field of a configuration its kind does not have.
+fn undeclared(resource: &Resource, config: &Value) -> Option<String> {
     let mut known = config.clone();
     if resource.custom.is_some()
         && let Some(fields) = known.as_object_mut()
@@ -209,7 +216,14 @@ pub(crate) fn merged(resource: &Resource, object: &Value, config: &Value) -> Res
         // Schemas of custom resources need not describe what every object has.
         fields.retain(|field, _| !["apiVersion", "kind", "metadata"].contains(&field.as_str()));
     }
-    if let Some(why) = typed::mistyped(&known, typed, "") {
+    typed::mistyped(&known, Typed::of(resource), "")
+}
+
+/// An object with a configuration merged into it, as mutating policies do: without owners of fields. Says what is wrong
+/// with the configuration.
+pub(crate) fn merged(resource: &Resource, object: &Value, config: &Value) -> Result<Value, String> {
+    let typed = Typed::of(resource);
+    if let Some(why) = undeclared(resource, config) {
         return Err(format!("failed to convert patch object to typed object: {why}"));
     }
     let mut wholes = Vec::new();
@@ -266,41 +280,46 @@ pub(crate) fn track_update(ops: &Ops<'_>, sub: Option<Subresource>, new: &mut Va
         difference.changed.below.remove("f:status");
     }
     if !difference.is_empty() {
-        let time = ops.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let version = ops.resource.stored_version.as_str();
-        let mine = |entry: &Entry| {
-            entry.operation == "Update"
-                && entry.manager == ops.manager
-                && entry.subresource == sub
-                && entry.api_version == version
-        };
-        for entry in entries.iter_mut().filter(|entry| !mine(entry)) {
-            entry.fields.subtract(&difference.changed);
-            entry.fields.subtract_below(&difference.removed);
-        }
-        let place = entries.iter().position(mine);
-        let own = match place.map(|at| entries.remove(at)) {
-            Some(mut own) => {
-                let before = own.fields.clone();
-                own.fields.union(&difference.changed);
-                own.fields.subtract_below(&difference.removed);
-                if own.fields != before {
-                    own.time = time;
-                }
-                own
-            }
-            None => Entry {
-                manager: ops.manager.to_owned(),
-                operation: "Update".to_owned(),
-                api_version: version.to_owned(),
-                time,
-                subresource: sub.to_owned(),
-                fields: difference.changed,
-            },
-        };
-        entries.push(own);
+        own(ops, sub, &mut entries, difference);
     }
     managed::write(new, entries);
+}
+
+/// The manager of the request owns what it has changed, and nobody else does.
+fn own(ops: &Ops<'_>, sub: &str, entries: &mut Vec<Entry>, difference: Difference) {
+    let time = ops.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let version = ops.resource.stored_version.as_str();
+    let mine = |entry: &Entry| {
+        entry.operation == "Update"
+            && entry.manager == ops.manager
+            && entry.subresource == sub
+            && entry.api_version == version
+    };
+    for entry in entries.iter_mut().filter(|entry| !mine(entry)) {
+        entry.fields.subtract(&difference.changed);
+        entry.fields.subtract_below(&difference.removed);
+    }
+    let place = entries.iter().position(mine);
+    let own = match place.map(|at| entries.remove(at)) {
+        Some(mut own) => {
+            let before = own.fields.clone();
+            own.fields.union(&difference.changed);
+            own.fields.subtract_below(&difference.removed);
+            if own.fields != before {
+                own.time = time;
+            }
+            own
+        }
+        None => Entry {
+            manager: ops.manager.to_owned(),
+            operation: "Update".to_owned(),
+            api_version: version.to_owned(),
+            time,
+            subresource: sub.to_owned(),
+            fields: difference.changed,
+        },
+    };
+    entries.push(own);
 }
 
 fn empty_of(resource: &Resource) -> Value {

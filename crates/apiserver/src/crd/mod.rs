@@ -8,6 +8,7 @@ mod schema;
 mod validate;
 
 use serde_json::{Value, json};
+use smol_str::SmolStr;
 
 use crate::life::{DeleteOptions, Ops, at_once};
 use crate::meta;
@@ -45,7 +46,15 @@ pub(crate) fn changed(server: &Inner, key: &Key) {
         return; // the write has brought us here again
     }
     let fresh = definition::resources(&object);
+    let before = selectable(server, key);
     server.catalog.replace(|resource| is_of(resource, key), fresh);
+    // What the labels and selectable fields of objects are was not known when the store was opened, or has changed. This parses all
+    // of them under the store's lock, so not at each write of a status.
+    if before != selectable(server, key) {
+        for resource in server.catalog.all().into_iter().filter(|resource| is_of(resource, key)) {
+            server.store.index_again(&resource.shelf, |object| resource.facets(object));
+        }
+    }
     if meta::is_deleting(&object) {
         clean_up(server, key, &object);
     }
@@ -61,6 +70,16 @@ pub(crate) fn instance_gone(server: &Inner, resource: &Resource) {
     {
         clean_up(server, &key, &object);
     }
+}
+
+/// The selectable fields of each version that is served, by the definition as it is known.
+fn selectable(server: &Inner, key: &Key) -> Vec<(SmolStr, Vec<SmolStr>)> {
+    let all = server.catalog.all();
+    let of = all.iter().filter(|resource| is_of(resource, key));
+    of.filter_map(|resource| {
+        Some((resource.version.clone(), resource.custom.as_ref()?.selectable_fields.clone()))
+    })
+    .collect()
 }
 
 fn is_of(resource: &Resource, key: &Key) -> bool {

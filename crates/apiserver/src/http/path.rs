@@ -59,7 +59,8 @@ pub(crate) fn parse(method: &http::Method, path: &str, watch: bool) -> RequestIn
     info.subresource = parts.next().unwrap_or_default().into();
     info.rest = parts.collect::<Vec<_>>().join("/");
     info.verb = match (method.as_str(), &info.name) {
-        ("GET" | "HEAD", _) if watch || old_watch => "watch",
+        // The query of a proxied request is the other server's.
+        ("GET" | "HEAD", _) if (watch && info.subresource.is_empty()) || old_watch => "watch",
         ("GET" | "HEAD", Some(_)) => "get",
         ("GET" | "HEAD", None) => "list",
         ("POST", _) => "create",

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
-use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{Key, ShelfId};
+use super::snapshot::Snapshot;
+use super::{Entry, Key, ShelfId};
 
 /// `group/plural/namespace/name` → JSON.
 const OBJECTS: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("objects");
@@ -26,7 +27,7 @@ const OWNER: &str = "owner";
 
 /// Watchers may have seen versions that were not committed when the process crashed. They must not be used again, so a new process
 /// skips this many.
-const VERSION_GAP: u64 = 100_000;
+pub(super) const VERSION_GAP: u64 = 100_000;
 
 /// Why the database cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -62,26 +63,31 @@ impl<E: Into<redb::Error>> From<E> for OpenError {
     }
 }
 
-struct Record {
-    version: u64,
-    key: String,
-    json: Option<Bytes>,
+/// What is still to be committed.
+enum Record {
+    /// One object; `None` if it is gone.
+    Object { version: u64, key: String, json: Option<Bytes> },
+    /// Everything, in one transaction.
+    All { version: u64, objects: Vec<(String, Bytes)> },
 }
 
-/// The contents of a database when it was opened.
-pub(super) struct Saved {
-    pub(super) version: u64,
-    pub(super) objects: Vec<(ShelfId, Key, Value)>,
+impl Record {
+    fn version(&self) -> u64 {
+        match self {
+            Record::Object { version, .. } | Record::All { version, .. } => *version,
+        }
+    }
 }
 
 /// The writing half of an open database.
 pub struct Durable {
-    queue: mpsc::SyncSender<Record>,
+    /// Until it is closed.
+    queue: Mutex<Option<mpsc::SyncSender<Record>>>,
     committed: watch::Receiver<u64>,
 }
 
 impl Durable {
-    pub(super) fn open(directory: &Path) -> Result<(Self, Saved), OpenError> {
+    pub(super) fn open(directory: &Path) -> Result<(Self, Snapshot), OpenError> {
         let place = Place(directory.to_owned());
         std::fs::create_dir_all(directory).map_err(|error| place.unusable(error))?;
         // The library panics on a damaged file.
@@ -100,21 +106,79 @@ impl Durable {
         let (progress, committed) = watch::channel(saved.version);
         std::thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || write_all(&database, &records, &progress))
+            .spawn(move || {
+                write_all(&database, &records, &progress);
+                // In this order: `close` waits for the second.
+                drop(database);
+                drop(progress);
+            })
             .map_err(|error| place.unusable(error))?;
-        Ok((Self { queue, committed }, saved))
+        Ok((Self { queue: Mutex::new(Some(queue)), committed }, saved))
     }
 
     /// Queues one write, in order of versions. Waits while the queue is full, which bounds memory.
     pub(super) fn record(&self, version: u64, shelf: &ShelfId, key: &Key, json: Option<Bytes>) {
-        let key = format!("{}/{}/{}/{}", shelf.group, shelf.plural, key.namespace, key.name);
-        // Fails if the writer has stopped; every request notices that when it waits for `reached`.
-        let _ = self.queue.send(Record { version, key, json });
+        self.queue(Record::Object { version, key: path(shelf, key), json });
+    }
+
+    /// Queues the replacement of everything.
+    pub(super) fn replace<'a>(&self, version: u64, all: impl Iterator<Item = (&'a ShelfId, &'a Entry)>) {
+        let objects = all.map(|(shelf, entry)| (path(shelf, &entry.key), entry.json())).collect();
+        self.queue(Record::All { version, objects });
+    }
+
+    fn queue(&self, record: Record) {
+        if let Some(queue) = &*self.queue.lock() {
+            // Fails if the writer has stopped; every request notices that when it waits for `reached`.
+            let _ = queue.send(record);
+        }
     }
 
     pub(super) async fn reached(&self, version: u64) -> Result<(), OpenError> {
         let mut committed = self.committed.clone();
         committed.wait_for(|done| *done >= version).await.map(|_| ()).map_err(|_| OpenError::Stopped)
+    }
+
+    /// Commits what is queued and closes the file. Later writes are refused.
+    pub(super) async fn close(&self) {
+        self.queue.lock().take();
+        let mut committed = self.committed.clone();
+        while committed.changed().await.is_ok() {}
+    }
+}
+
+/// The key of an object in the database: `group/plural/namespace/name`.
+pub(super) fn path(shelf: &ShelfId, key: &Key) -> String {
+    format!("{}/{}/{}/{}", shelf.group, shelf.plural, key.namespace, key.name)
+}
+
+/// What a [`path`] was made of.
+pub(super) fn parts(path: &str) -> Option<(ShelfId, Key)> {
+    let parts: Vec<&str> = path.splitn(4, '/').collect();
+    let [group, plural, namespace, name] = parts[..] else { return None };
+    Some((ShelfId::new(group, plural), Key::new(namespace, name)))
+}
+
+/// A database that no store can open while this lives.
+pub struct Reserved {
+    _lock: Option<std::fs::File>,
+}
+
+impl Reserved {
+    /// Fails if a store has it open. A directory without a database is free.
+    pub fn take(directory: &Path) -> Result<Self, OpenError> {
+        let place = Place(directory.to_owned());
+        let file = match std::fs::File::open(place.file()) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self { _lock: None }),
+            Err(error) => return Err(place.unusable(error)),
+        };
+        // The lock that the database takes.
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _lock: Some(file) }),
+            Err(std::fs::TryLockError::WouldBlock) => Err(place.in_use()),
+            Err(std::fs::TryLockError::Error(error)) => Err(place.unusable(error)),
+        }
     }
 }
 
@@ -177,7 +241,7 @@ impl Place {
     }
 }
 
-fn load(database: &Database, place: &Place) -> Result<Saved, OpenError> {
+fn load(database: &Database, place: &Place) -> Result<Snapshot, OpenError> {
     let setup = database.begin_write()?;
     {
         setup.open_table(OBJECTS)?;
@@ -202,12 +266,11 @@ fn load(database: &Database, place: &Place) -> Result<Saved, OpenError> {
         let (path, json) = row?;
         let path = path.value();
         let damaged = || place.damaged(&format!("what it holds under {path:?} is not an object"));
-        let parts: Vec<&str> = path.splitn(4, '/').collect();
-        let [group, plural, namespace, name] = parts[..] else { return Err(damaged()) };
+        let (shelf, key) = parts(path).ok_or_else(damaged)?;
         let object = serde_json::from_slice(json.value()).map_err(|_| damaged())?;
-        objects.push((ShelfId::new(group, plural), Key::new(namespace, name), object));
+        objects.push((shelf, key, object));
     }
-    Ok(Saved { version: last.map_or(1, |v| v + VERSION_GAP), objects })
+    Ok(Snapshot { version: last.map_or(1, |v| v + VERSION_GAP), objects })
 }
 
 fn write_all(database: &Database, records: &mpsc::Receiver<Record>, progress: &watch::Sender<u64>) {
@@ -231,11 +294,21 @@ fn write_batch(database: &Database, batch: &[Record]) -> Result<u64, OpenError> 
     {
         let mut objects = transaction.open_table(OBJECTS)?;
         for record in batch {
-            match &record.json {
-                Some(json) => objects.insert(record.key.as_str(), json.as_ref())?,
-                None => objects.remove(record.key.as_str())?,
-            };
-            last = last.max(record.version);
+            match record {
+                Record::Object { key, json: Some(json), .. } => {
+                    objects.insert(key.as_str(), json.as_ref())?;
+                }
+                Record::Object { key, json: None, .. } => {
+                    objects.remove(key.as_str())?;
+                }
+                Record::All { objects: all, .. } => {
+                    objects.retain(|_, _| false)?;
+                    for (key, json) in all {
+                        objects.insert(key.as_str(), json.as_ref())?;
+                    }
+                }
+            }
+            last = last.max(record.version());
         }
         transaction.open_table(META)?.insert("version", last)?;
     }

@@ -4,24 +4,11 @@
 use std::sync::OnceLock;
 
 use bytes::{BufMut, Bytes, BytesMut};
+pub use flyball_api::Key;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
-
-/// Namespace (empty for cluster-scoped objects) and name, ordered as lists are.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    pub namespace: SmolStr,
-    pub name: SmolStr,
-}
-
-impl Key {
-    /// A key; `namespace` is empty for cluster-scoped objects.
-    pub fn new(namespace: impl Into<SmolStr>, name: impl Into<SmolStr>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
-    }
-}
 
 /// What happened to an object, as a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +60,12 @@ impl Entry {
         let mut buffer = buffer.into_inner();
         buffer.put_slice(FRAME_END);
         Self { version, key, facets, happened, frame: buffer.freeze(), kind_end, partial: OnceLock::new() }
+    }
+
+    /// The same state, with what selectors match in it extracted differently.
+    pub(super) fn with_facets(&self, facets: Facets) -> Self {
+        let (key, frame, partial) = (self.key.clone(), self.frame.clone(), self.partial.clone());
+        Self { facets, key, frame, partial, ..*self }
     }
 
     /// The object as compact JSON.

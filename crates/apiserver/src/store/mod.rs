@@ -2,26 +2,29 @@
 //! history from which watches are fed and older consistent lists are rebuilt.
 //!
 //! Watchers hold a cursor into the history, not a buffer: a slow one needs no memory, and one that falls behind the history gets
-//! an error. Everything happens under one short lock; nothing is parsed or awaited in it.
+//! an error. Everything happens under one short lock; nothing is awaited in it, and objects are parsed or written in it only when all of
+//! them are replaced, or when a definition changes what selectors find.
 
 mod durable;
 mod entry;
 mod shelf;
+mod snapshot;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use flyball_latest as latest;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 use smol_str::SmolStr;
-use tokio::sync::watch;
 
-pub use durable::{Durable, OpenError};
+pub use durable::{Durable, OpenError, Reserved};
 pub use entry::{Entry, Facets, Happened, Key, frame};
 pub use shelf::{Event, Limits};
 use shelf::{Shelf, Wakeup};
+pub use snapshot::{Snapshot, SnapshotError};
 
 /// Names a shelf: group and plural of the stored resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -112,22 +115,42 @@ impl Store {
         facets: impl Fn(&ShelfId, &Value) -> Facets,
     ) -> Result<Self, OpenError> {
         let (durable, saved) = Durable::open(directory)?;
-        let mut inner = Inner {
-            version: saved.version,
-            shelves: FxHashMap::default(),
-            limits,
-            dropped: FxHashMap::default(),
+        let mut store = Self::in_memory(limits);
+        store.inner.get_mut().load(&saved, saved.version, facets);
+        store.durable = Some(durable);
+        Ok(store)
+    }
+
+    /// Replaces everything by what a snapshot holds, under a version that no client has seen: lists and watches from earlier ones
+    /// get 410. Returns the version, for [`durable()`](Self::durable). All followers end.
+    pub fn replace(&self, snapshot: &Snapshot, facets: impl Fn(&ShelfId, &Value) -> Facets) -> u64 {
+        let mut inner = self.inner.lock();
+        let version = snapshot.version.max(inner.version) + durable::VERSION_GAP;
+        inner.shelves.clear();
+        inner.dropped.clear();
+        inner.load(snapshot, version, facets);
+        if let Some(durable) = &self.durable {
+            let all =
+                inner.shelves.iter().flat_map(|(id, shelf)| shelf.entries().map(move |entry| (id, &**entry)));
+            durable.replace(version, all);
+        }
+        version
+    }
+
+    /// All objects at one version.
+    pub fn contents(&self) -> (u64, Vec<(ShelfId, Arc<Entry>)>) {
+        let inner = self.inner.lock();
+        let of = |(id, shelf): (&ShelfId, &Shelf)| -> Vec<(ShelfId, Arc<Entry>)> {
+            shelf.entries().map(|entry| (id.clone(), Arc::clone(entry))).collect()
         };
-        for (id, key, object) in saved.objects {
-            let version = object["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok());
-            let facets = facets(&id, &object);
-            let entry = Entry::new(version.unwrap_or(1), key, facets, Happened::Added, &object);
-            inner.shelf(&id).load(entry);
+        (inner.version, inner.shelves.iter().flat_map(of).collect())
+    }
+
+    /// Closes the database, if there is one, after what is to be written to it. Later writes are refused.
+    pub async fn close(&self) {
+        if let Some(durable) = &self.durable {
+            durable.close().await;
         }
-        for shelf in inner.shelves.values_mut() {
-            shelf.compact(saved.version);
-        }
-        Ok(Self { inner: Mutex::new(inner), durable: Some(durable) })
     }
 
     /// The version of the last write.
@@ -292,6 +315,13 @@ impl Store {
         found.drop_with_history();
     }
 
+    /// Extracts the parts that selectors match anew, for all objects of a shelf.
+    pub fn index_again(&self, shelf: &ShelfId, facets: impl Fn(&Value) -> Facets) {
+        if let Some(shelf) = self.inner.lock().shelves.get_mut(shelf) {
+            shelf.index_again(facets);
+        }
+    }
+
     /// Number of objects per shelf, for metrics and quota.
     pub fn counts(&self) -> BTreeMap<ShelfId, usize> {
         self.inner.lock().shelves.iter().map(|(id, shelf)| (id.clone(), shelf.len())).collect()
@@ -299,6 +329,18 @@ impl Store {
 }
 
 impl Inner {
+    /// Takes objects into empty shelves, at `now`. There is no history before that.
+    fn load(&mut self, snapshot: &Snapshot, now: u64, facets: impl Fn(&ShelfId, &Value) -> Facets) {
+        self.version = now;
+        self.limits.compacted = now;
+        for (id, key, object) in &snapshot.objects {
+            let version = object["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok());
+            let entry =
+                Entry::new(version.unwrap_or(1), key.clone(), facets(id, object), Happened::Added, object);
+            self.shelf(id).load(entry);
+        }
+    }
+
     fn shelf(&mut self, id: &ShelfId) -> &mut Shelf {
         if !self.shelves.contains_key(id) {
             let dropped = self.dropped.get(id).copied().unwrap_or(0);
@@ -315,7 +357,7 @@ impl Inner {
 pub struct Follower {
     shelf: ShelfId,
     cursor: u64,
-    changed: watch::Receiver<Wakeup>,
+    changed: latest::Receiver<Wakeup>,
 }
 
 impl Follower {

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use flyball_latest as latest;
 use rustc_hash::FxHashMap;
-use tokio::sync::watch;
+use serde_json::Value;
 
 use super::Range;
-use super::entry::{Entry, Happened, Key};
+use super::entry::{Entry, Facets, Happened, Key};
 
 /// Bounds of a shelf's history.
 #[derive(Debug, Clone, Copy)]
@@ -96,18 +97,24 @@ pub(super) struct Shelf {
     objects: BTreeMap<Key, Arc<Entry>>,
     history: History,
     limits: Limits,
-    changed: watch::Sender<Wakeup>,
+    changed: latest::Sender<Wakeup>,
 }
 
 impl Shelf {
     /// An empty shelf without history up to `oldest`.
     pub(super) fn new(limits: Limits, oldest: u64) -> Self {
         let history = History { events: VecDeque::new(), bytes: 0, oldest };
-        Self { objects: BTreeMap::new(), history, limits, changed: watch::Sender::new(None) }
+        Self { objects: BTreeMap::new(), history, limits, changed: latest::Sender::new(None) }
     }
 
     pub(super) fn load(&mut self, entry: Entry) {
         self.objects.insert(entry.key.clone(), Arc::new(entry));
+    }
+
+    pub(super) fn index_again(&mut self, facets: impl Fn(&Value) -> Facets) {
+        for entry in self.objects.values_mut() {
+            *entry = Arc::new(entry.with_facets(facets(&entry.value())));
+        }
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Entry>> {
@@ -122,11 +129,15 @@ impl Shelf {
         self.objects.keys()
     }
 
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.objects.values()
+    }
+
     pub(super) fn history(&self) -> &History {
         &self.history
     }
 
-    pub(super) fn subscribe(&self) -> watch::Receiver<Wakeup> {
+    pub(super) fn subscribe(&self) -> latest::Receiver<Wakeup> {
         self.changed.subscribe()
     }
 
@@ -161,7 +172,7 @@ impl Shelf {
         }
         self.history = History { events: VecDeque::new(), bytes: 0, oldest: version };
         self.limits.compacted = version;
-        self.changed = watch::Sender::new(None);
+        self.changed = latest::Sender::new(None);
         undone
     }
 

@@ -99,15 +99,12 @@ async fn a_reopened_store_has_every_acknowledged_write_and_never_reuses_a_versio
         remove(&store, "a");
         let last = put(&store, "b", 2);
         store.durable(last).await.unwrap();
+        store.close().await;
+        let late = put(&store, "late", 1);
+        assert!(store.durable(late).await.is_err(), "it is closed");
         last
     };
-    // The writer lets go of the file once its queue is closed.
-    let store = loop {
-        match Store::open(directory.path(), Limits::default(), |_, _| Facets::default()) {
-            Ok(store) => break store,
-            Err(_) => tokio::task::yield_now().await,
-        }
-    };
+    let store = open();
     assert_eq!(names(&store.list(&pods(), &Range::default()).unwrap()), "b2");
     assert!(put(&store, "c", 1) > last);
     assert!(store.follow(&pods(), last).is_err(), "history does not survive");
@@ -123,12 +120,22 @@ async fn filled() -> tempfile::TempDir {
     let store = open(directory.path()).unwrap();
     let last = (0..200).map(|n| put(&store, &format!("pod-{n}"), n)).max().unwrap();
     store.durable(last).await.unwrap();
-    drop(store);
-    // The writer lets go of the file once its queue is closed.
-    while redb::Database::open(directory.path().join("objects.redb")).is_err() {
-        tokio::task::yield_now().await;
-    }
+    store.close().await;
     directory
+}
+
+#[tokio::test]
+async fn a_database_is_readable_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = filled().await;
+    let file = directory.path().join("objects.redb");
+    let mode = || std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    // As a copy of it may be.
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let store = open(directory.path()).unwrap();
+    assert_eq!(mode(), 0o600);
+    store.close().await;
 }
 
 #[tokio::test]
@@ -241,4 +248,68 @@ async fn followers_of_a_dropped_shelf_read_its_history_to_the_end() {
     put(&store, "a", 2);
     assert_eq!(store.follow(&pods(), start).unwrap_err(), Compacted { oldest: last });
     assert_eq!(store.next(&mut follower, 2).unwrap().len(), 0);
+}
+
+fn saved(store: &Store) -> String {
+    let mut bytes = Vec::new();
+    store.save(&mut bytes).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+fn no_facets(_: &ShelfId, _: &Value) -> Facets {
+    Facets::default()
+}
+
+#[test]
+fn a_snapshot_replaces_everything_under_a_version_that_nobody_has_seen() {
+    let store = Store::in_memory(Limits::default());
+    put(&store, "a", 1);
+    put(&store, "b with a space", 1);
+    let snapshot = saved(&store);
+    remove(&store, "a");
+    let last = put(&store, "c", 1);
+    let mut follower = store.follow(&pods(), last).unwrap();
+
+    let version = store.replace(&Snapshot::read(&mut snapshot.as_bytes()).unwrap(), no_facets);
+    assert!(version > last);
+    assert_eq!(names(&store.list(&pods(), &Range::default()).unwrap()), "a1 b with a space1");
+    assert!(store.next(&mut follower, 10).is_err(), "a watch from before is over");
+    assert!(store.follow(&ShelfId::new("", "secrets"), last).is_err(), "also where there are no objects");
+    assert!(put(&store, "a", 2) > version);
+}
+
+#[test]
+fn a_damaged_snapshot_is_refused_with_its_line() {
+    let store = Store::in_memory(Limits::default());
+    put(&store, "a", 1);
+    put(&store, "b", 1);
+    let whole = saved(&store);
+    let lines: Vec<&str> = whole.lines().collect();
+    let refused = |text: String| Snapshot::read(&mut text.as_bytes()).unwrap_err().to_string();
+    assert_eq!(refused(String::new()), "line 1 is not an object: it is empty");
+    assert_eq!(refused(lines[..2].join("\n")), "it ends too early: 1 of 2 objects are there");
+    assert!(refused(lines[1..].join("\n")).starts_with("line 1 is not an object: missing field `version`"));
+    assert!(refused(format!("{}\n{{\"key\":", lines[0])).starts_with("line 2 is not an object: EOF"));
+    let wrong = format!("{}\n{{\"key\":\"pods\",\"object\":{{}}}}", lines[0]);
+    assert_eq!(refused(wrong), "line 2 is not an object: \"pods\" is not a key");
+    let number = format!("{}\n{{\"key\":\"/pods/ns/a\",\"object\":5}}", lines[0]);
+    assert_eq!(refused(number), "line 2 is not an object: \"/pods/ns/a\" has no metadata");
+    let last = format!("{{\"version\":{},\"objects\":0}}", u64::MAX);
+    assert!(refused(last).starts_with("line 1 is not an object: no store has a version above"));
+}
+
+#[tokio::test]
+async fn a_replaced_database_has_only_what_the_snapshot_held() {
+    let directory = filled().await;
+    let other = Store::in_memory(Limits::default());
+    put(&other, "a", 1);
+    let snapshot = Snapshot::read(&mut saved(&other).as_bytes()).unwrap();
+    let store = open(directory.path()).unwrap();
+    let version = store.replace(&snapshot, no_facets);
+    store.durable(version).await.unwrap();
+    store.close().await;
+    drop(store);
+    let store = open(directory.path()).unwrap();
+    assert_eq!(names(&store.list(&pods(), &Range::default()).unwrap()), "a1");
+    assert!(store.version() > version);
 }

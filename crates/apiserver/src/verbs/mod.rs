@@ -4,6 +4,7 @@ mod collection;
 mod list;
 mod logs;
 mod patch;
+mod proxy;
 mod read;
 mod render;
 mod subresource;
@@ -25,6 +26,7 @@ use crate::http::negotiate::Accept;
 use crate::http::path::RequestInfo;
 use crate::http::query::Query;
 use crate::http::respond::{self, Body};
+use crate::http::spdy;
 use crate::http::websocket::Handshake;
 use crate::http::{body, negotiate};
 use crate::invalid::Cause;
@@ -39,6 +41,8 @@ use crate::store::{Entry, Key};
 pub(crate) struct Call<'a> {
     pub(crate) server: &'a Arc<Inner>,
     pub(crate) resource: Arc<Resource>,
+    /// The request as it was received; `None` for what a watch renders later.
+    pub(crate) parts: Option<&'a http::request::Parts>,
     pub(crate) info: &'a RequestInfo,
     pub(crate) query: &'a Query,
     pub(crate) user: &'a User,
@@ -48,6 +52,7 @@ pub(crate) struct Call<'a> {
     pub(crate) user_agent: &'a str,
     pub(crate) notes: Arc<Notes>,
     pub(crate) websocket: Option<Handshake>,
+    pub(crate) spdy: Option<spdy::Handshake>,
     pub(crate) body: Bytes,
 }
 

@@ -1,14 +1,16 @@
 //! Subresources: status and similar ones are updates with other rules; scale, eviction, binding and token have their own
 //! objects.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::patch::Change;
-use super::{Answer, Call, logs, patch, read, subresource_of, write};
+use super::{Answer, Call, logs, patch, proxy, read, subresource_of, write};
 use crate::admission::{self, Operation};
 use crate::error::{ApiError, Named};
+use crate::http::command::{Command, Wanted};
 use crate::http::respond;
-use crate::http::websocket::Channel;
 use crate::invalid::Cause;
 use crate::life::{Ops, Target};
 use crate::meta;
@@ -54,7 +56,9 @@ pub(super) async fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
         },
         (Subresource::Log, "get") => logs(call),
         (Subresource::Exec | Subresource::Attach, "get" | "create") => remote_command(call, sub).await,
-        (Subresource::PortForward | Subresource::Proxy, _) => no_runtime(call, sub.segment()),
+        (Subresource::PortForward, "create" | "get") => port_forward(call, sub).await,
+        (Subresource::PortForward, _) => no_runtime(call, sub.segment()),
+        (Subresource::Proxy, _) => proxy::proxy(call).await,
         _ => Err(ApiError::method_not_allowed()),
     }
 }
@@ -72,12 +76,9 @@ fn in_pod<'a>(call: &'a Call<'_>, key: &'a Key) -> InPod<'a> {
     InPod { namespace: &key.namespace, pod: &key.name, container }
 }
 
-/// Runs a command in a container. It has no input and returns all output at once, so there
-/// is nothing to stream.
+/// Runs a command in a container.
 async fn remote_command(call: &Call<'_>, sub: Subresource) -> Result<Answer, ApiError> {
-    let (Some(kubelet), Some(websocket)) = (&call.server.options.kubelet, &call.websocket) else {
-        return no_runtime(call, sub.segment());
-    };
+    let Some(kubelet) = &call.server.options.kubelet else { return no_runtime(call, sub.segment()) };
     let key = call.key();
     let mut ops = call.ops()?;
     ops.get(&key)?;
@@ -89,11 +90,48 @@ async fn remote_command(call: &Call<'_>, sub: Subresource) -> Result<Answer, Api
     if sub == Subresource::Exec && command.is_empty() {
         return Err(ApiError::bad_request("you must specify at least 1 command for the container"));
     }
-    let ran = kubelet.exec(&in_pod(call, &key), &command).map_err(ApiError::bad_request)?;
-    let status = ended(ran.code).to_string();
-    let said = [(Channel::Stdout, ran.stdout), (Channel::Stderr, ran.stderr), (Channel::Error, status)];
-    let said = said.into_iter().filter(|(_, text)| !text.is_empty()).collect();
-    Ok(websocket.clone().say(said).into())
+    let wants = |stream: &str| call.query.flag(stream) == Some(true);
+    let wanted =
+        Wanted { stdin: wants("stdin"), stdout: wants("stdout"), stderr: wants("stderr"), tty: wants("tty") };
+    if !(wanted.stdin || wanted.stdout || wanted.stderr) {
+        return Err(ApiError::bad_request("you must specify at least 1 of stdin, stdout, stderr"));
+    }
+    let process = kubelet.exec(&in_pod(call, &key), &command).map_err(ApiError::bad_request)?;
+    let command = Command { process, wanted };
+    match (&call.websocket, &call.spdy) {
+        (Some(websocket), _) => Ok(websocket.clone().run(command)?.into()),
+        (None, Some(spdy)) => Ok(spdy.clone().run(command)?.into()),
+        (None, None) => Err(upgrade_required()),
+    }
+}
+
+/// Forwards connections to ports of a pod.
+async fn port_forward(call: &Call<'_>, sub: Subresource) -> Result<Answer, ApiError> {
+    let Some(kubelet) = &call.server.options.kubelet else { return no_runtime(call, sub.segment()) };
+    let key = call.key();
+    let mut ops = call.ops()?;
+    ops.get(&key)?;
+    admission::pass(&mut ops, (Operation::Connect, Some(sub)), &key, &mut connection(call, sub)).await?;
+    // What is not possible now is an answer; later, only the connection fails.
+    kubelet.can_forward(&in_pod(call, &key)).map_err(ApiError::bad_request)?;
+    let ports = call.query.all("ports").flat_map(|list| list.split(',')).map(|port| {
+        port.parse::<u16>().map_err(|_| ApiError::bad_request(format!("ports: {port:?} is not a port")))
+    });
+    let ports = ports.collect::<Result<Vec<u16>, _>>()?;
+    let kubelet = Arc::clone(kubelet);
+    let connect = Box::new(move |port| {
+        let pod = InPod { namespace: &key.namespace, pod: &key.name, container: None };
+        kubelet.connect(&pod, port)
+    });
+    match (&call.websocket, &call.spdy) {
+        (Some(websocket), _) => Ok(websocket.clone().forward(connect, ports)?.into()),
+        (None, Some(spdy)) => Ok(spdy.clone().forward(connect)?.into()),
+        (None, None) => Err(upgrade_required()),
+    }
+}
+
+fn upgrade_required() -> ApiError {
+    ApiError::bad_request("Upgrade request required")
 }
 
 /// The options of a connection to a container, as policies and webhooks see them.
@@ -113,19 +151,7 @@ fn connection(call: &Call<'_>, sub: Subresource) -> Value {
     options
 }
 
-/// How a command ended, in the words that clients look for.
-fn ended(code: i32) -> Value {
-    if code == 0 {
-        return json!({"metadata": {}, "status": "Success"});
-    }
-    json!({
-        "metadata": {}, "status": "Failure", "reason": "NonZeroExitCode",
-        "message": format!("command terminated with non-zero exit code: exit status {code}"),
-        "details": {"causes": [{"reason": "ExitCode", "message": code.to_string()}]},
-    })
-}
-
-/// Port forwarding and proxies are not supported.
+/// What this server cannot do.
 fn no_runtime(call: &Call<'_>, what: &str) -> Result<Answer, ApiError> {
     call.ops()?.get(&call.key())?;
     let message = match &call.server.options.kubelet {
@@ -206,8 +232,49 @@ async fn update_scale(call: &Call<'_>) -> Result<Answer, ApiError> {
 
 async fn patch_scale(call: &Call<'_>) -> Result<Answer, ApiError> {
     let change = Change::read(call)?;
+    if let Change::Apply(config) = &change {
+        return apply_scale(call, config).await;
+    }
     let kind = crate::kinds::schema::builtin().kind("autoscaling/v1", "Scale");
     change_scale(call, |current| change.on(current, kind)).await
+}
+
+/// Applies a Scale: its manager then owns the number of replicas of the object.
+async fn apply_scale(call: &Call<'_>, config: &Value) -> Result<Answer, ApiError> {
+    let Some(manager) = call.query.get("fieldManager") else { return Err(crate::apply::manager_required()) };
+    let (version, kind) = (&config["apiVersion"], &config["kind"]);
+    if version != "autoscaling/v1" || kind != "Scale" {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        return Err(ApiError::bad_request(format!(
+            "invalid object type: {}, Kind={} (expected autoscaling/v1, Kind=Scale)",
+            text(version),
+            text(kind)
+        )));
+    }
+    let resource = &call.resource;
+    let mut whole = json!({"apiVersion": resource.api_version(), "kind": resource.kind, "metadata": {}});
+    for field in ["name", "resourceVersion", "uid"] {
+        if let Some(given) = config["metadata"].get(field) {
+            whole["metadata"][field] = given.clone();
+        }
+    }
+    if let Some(replicas) = config["spec"].get("replicas") {
+        if replicas.as_i64().is_none_or(|replicas| replicas < 0) {
+            return Err(negative(replicas.clone(), &call.key().name));
+        }
+        set_pointer(&mut whole, paths(resource).spec, replicas.clone());
+    }
+    let mut ops = call.ops()?;
+    let force = call.query.flag("force") == Some(true);
+    let apply = crate::apply::Apply { manager, force, sub: Some(Subresource::Scale) };
+    let updated = apply.run(&mut ops, &call.key(), &whole).await?;
+    let scale = scale_of(resource, &ops.current(&updated.entry).await?);
+    Ok(call.done(call.value(200, &scale), &ops))
+}
+
+fn negative(replicas: impl Into<Value>, name: &str) -> ApiError {
+    let cause = Cause::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+    ApiError::invalid(Named { group: "autoscaling", what: "Scale", name }, &[cause])
 }
 
 async fn change_scale(
@@ -223,9 +290,7 @@ async fn change_scale(
         let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
         let name = meta::text(&object, "name").to_owned();
         if replicas < 0 {
-            let cause = Cause::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-            let named = Named { group: "autoscaling", what: "Scale", name: &name };
-            return Err(ApiError::invalid(named, &[cause]));
+            return Err(negative(replicas, &name));
         }
         for (field, missing) in [("uid", "uid"), ("resourceVersion", "resourceVersion")] {
             match meta::text(&wanted, field) {

@@ -35,28 +35,21 @@ const MIN_TIMEOUT: u64 = 1800;
 /// How long before its end a watch gets its last bookmark, as in upstream.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
+/// A year. There are times that are too late for a clock.
+const LONGEST: u64 = 366 * 24 * 60 * 60;
+
 pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
     let query = call.query;
     let initial = query.flag("sendInitialEvents");
     check_options(query, initial)?;
     let (labels, fields) = call.selectors()?;
-    let version = match query.get("resourceVersion") {
-        None | Some("0") => None,
-        Some(text) => Some(text.parse::<u64>().map_err(|_| {
-            let detail = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-            let cause = Cause::invalid("resourceVersion", text, &detail);
-            ApiError::unexplained(format!("{}: {}", cause.field, cause.message))
-        })?),
-    };
+    let version = version(query)?;
     if initial == Some(true)
         && let Some(version) = version
     {
         list::reach(call, version).await?;
     }
-    let seconds = match query.number("timeoutSeconds")? {
-        Some(seconds) if seconds > 0 => seconds as u64,
-        _ => MIN_TIMEOUT + call.server.rng.lock().random_range(0..MIN_TIMEOUT),
-    };
+    let lasts = duration(call)?;
     let scope = Scope {
         server: Arc::clone(call.server),
         resource: Arc::clone(&call.resource),
@@ -82,29 +75,15 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
     } else {
         version.unwrap_or_else(|| store.version())
     };
-    let timeout = Instant::now() + Duration::from_secs(seconds);
+    let timeout = Instant::now() + lasts;
     let bookmarks = query.flag("allowWatchBookmarks") == Some(true);
     let every = call.server.options.bookmark_every;
-    let watch = match store.follow(shelf, start) {
-        Ok(follower) => {
-            let next_bookmark = if bookmarks { bookmark_time(timeout, every) } else { None };
-            let (lines, began) = (VecDeque::new(), start);
-            Stream { scope, state, follower: Some(follower), lines, timeout, every, next_bookmark, began }
-        }
-        Err(gone) => {
-            let lines = VecDeque::from([error_line(&too_old(start, gone.oldest))]);
-            Stream {
-                scope,
-                state: State::default(),
-                follower: None,
-                lines,
-                timeout,
-                every,
-                next_bookmark: None,
-                began: start,
-            }
-        }
+    let (follower, state, lines) = match store.follow(shelf, start) {
+        Ok(follower) => (Some(follower), state, VecDeque::new()),
+        Err(gone) => (None, State::default(), VecDeque::from([error_line(&too_old(start, gone.oldest))])),
     };
+    let next_bookmark = if bookmarks && follower.is_some() { bookmark_time(timeout, every) } else { None };
+    let watch = Stream { scope, state, follower, lines, timeout, every, next_bookmark, began: start };
     let frames = stream::unfold(watch, |mut watch| async move {
         let bytes = watch.next().await?;
         Some((Ok::<_, BoxError>(Frame::data(bytes)), watch))
@@ -112,6 +91,27 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
     let mut response = respond::with_type(200, Bytes::new(), "application/json");
     *response.body_mut() = StreamBody::new(frames).boxed_unsync();
     Ok(response.into())
+}
+
+/// The version to watch from; `None` for the current state.
+fn version(query: &Query) -> Result<Option<u64>, ApiError> {
+    let text = match query.get("resourceVersion") {
+        None | Some("0") => return Ok(None),
+        Some(text) => text,
+    };
+    text.parse().map(Some).map_err(|_| {
+        let detail = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+        let cause = Cause::invalid("resourceVersion", text, &detail);
+        ApiError::unexplained(format!("{}: {}", cause.field, cause.message))
+    })
+}
+
+/// How long the watch lasts: as long as the client asks for, or a random time.
+fn duration(call: &Call<'_>) -> Result<Duration, ApiError> {
+    Ok(Duration::from_secs(match call.query.number("timeoutSeconds")? {
+        Some(seconds) if seconds > 0 => seconds.unsigned_abs().min(LONGEST),
+        _ => MIN_TIMEOUT + call.server.rng.lock().random_range(0..MIN_TIMEOUT),
+    }))
 }
 
 fn check_options(query: &Query, initial: Option<bool>) -> Result<(), ApiError> {
@@ -170,6 +170,7 @@ impl Scope {
         Call {
             server: &self.server,
             resource: Arc::clone(&self.resource),
+            parts: None,
             info: &self.info,
             query: &self.query,
             user: &self.user,
@@ -179,6 +180,7 @@ impl Scope {
             user_agent: "",
             notes: Arc::default(),
             websocket: None,
+            spdy: None,
             body: Bytes::new(),
         }
     }

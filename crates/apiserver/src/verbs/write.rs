@@ -98,8 +98,10 @@ pub(super) fn delete_review(call: &Call<'_>) -> Value {
 
 /// A delete request may also ask for a dry run in its body.
 pub(super) fn body_dry_run(call: &Call<'_>) -> bool {
-    serde_json::from_slice::<Value>(&call.body)
-        .is_ok_and(|body| body["dryRun"].as_array().is_some_and(|list| list.iter().any(|v| v == "All")))
+    let body = if call.body.is_empty() { None } else { call.json_body("DeleteOptions").ok() };
+    body.is_some_and(|body| {
+        body["dryRun"].as_array().is_some_and(|list| list.iter().any(|value| value == "All"))
+    })
 }
 
 fn success(call: &Call<'_>, last: &Value) -> Value {

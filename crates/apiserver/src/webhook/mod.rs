@@ -1,6 +1,7 @@
 //! Calls to webhooks: where they are, over TLS, and what is said when they cannot be called. Admission and the conversion of
 //! custom resources use it.
 
+mod dial;
 mod service;
 mod tls;
 
@@ -11,11 +12,11 @@ use http::{Request, Uri, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::TcpStream;
 
 use crate::server::Inner;
 use crate::standstill::Standstill;
-use tls::Tls;
+pub(crate) use dial::dial;
+pub(crate) use tls::Tls;
 
 /// No answer is longer; upstream's limit of a request.
 const LONGEST_ANSWER: usize = 3 * 1024 * 1024;
@@ -119,7 +120,7 @@ impl Client {
     async fn exchange(&self, server: &Inner, url: &str, body: &Value) -> Result<Value, Failure> {
         let uri: Uri = url.parse().map_err(|error| Failure::Transport(format!("{error}")))?;
         let place = self.place(server, &uri)?;
-        let stream = connect(&place).await?;
+        let stream = dial(&place.host, place.port).await.map_err(Failure::Transport)?;
         let peer = stream.peer_addr().ok();
         let stream = self.tls.handshake(stream, &place.name).await;
         let stream = stream.map_err(Failure::Transport)?;
@@ -167,31 +168,6 @@ enum Failure {
     Transport(String),
     /// What it answered is no answer.
     Answer(String),
-}
-
-async fn connect(place: &Place) -> Result<TcpStream, Failure> {
-    let Place { host, port, .. } = place;
-    let found = tokio::net::lookup_host((host.as_str(), *port)).await;
-    let missing = || Failure::Transport(format!("dial tcp: lookup {host}: no such host"));
-    let addresses: Vec<_> = found.map_err(|_| missing())?.collect();
-    let Some(first) = addresses.first().copied() else { return Err(missing()) };
-    let mut last = None;
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-            Err(error) => last = last.or(Some(error)),
-        }
-    }
-    let why = match last.map(|error| error.kind()) {
-        Some(std::io::ErrorKind::ConnectionRefused) => "connection refused",
-        Some(std::io::ErrorKind::NetworkUnreachable) => "network is unreachable",
-        Some(std::io::ErrorKind::HostUnreachable) => "no route to host",
-        _ => "connection timed out",
-    };
-    Err(Failure::Transport(format!("dial tcp {first}: connect: {why}")))
 }
 
 /// The object in an answer. A client of the real server has these words for the others.

@@ -1,44 +1,67 @@
-//! TLS towards webhooks: the authorities of their configuration, or those that the system trusts.
+//! TLS towards webhooks and other servers that requests go on to: the authorities of their configuration, or those that the system trusts.
 
 use std::sync::{Arc, OnceLock};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use x509_parser::prelude::GeneralName;
 
 /// How to connect to one webhook securely. The authorities are parsed at the first connection, and once.
 #[derive(Debug)]
-pub(super) struct Tls {
-    /// PEM certificates; empty for those that the system trusts.
-    authorities: Vec<u8>,
+pub(crate) struct Tls {
+    trust: Trust,
     config: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
+/// Which servers are trusted.
+#[derive(Debug)]
+enum Trust {
+    /// Those that the authorities in a PEM bundle have signed; if it is empty, those that the system trusts.
+    Authorities(Vec<u8>),
+    /// Any, as with `insecureSkipTLSVerify`.
+    Anyone,
+}
+
 impl Tls {
-    pub(super) fn new(authorities: Vec<u8>) -> Self {
-        Self { authorities, config: OnceLock::new() }
+    pub(crate) fn new(authorities: Vec<u8>) -> Self {
+        Self { trust: Trust::Authorities(authorities), config: OnceLock::new() }
+    }
+
+    /// Trusts every server.
+    pub(crate) fn unverified() -> Self {
+        Self { trust: Trust::Anyone, config: OnceLock::new() }
     }
 
     /// Makes a connection secure; the server must be `name`. The error is the one that Go reports.
-    pub(super) async fn handshake(
+    pub(crate) async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
-        stream: TcpStream,
+        stream: S,
         name: &str,
-    ) -> Result<TlsStream<TcpStream>, String> {
-        let config = self.config.get_or_init(|| config(&self.authorities).map(Arc::new)).clone()?;
+    ) -> Result<TlsStream<S>, String> {
+        let config = self.config.get_or_init(|| config(&self.trust).map(Arc::new)).clone()?;
         let server = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
         let secure = TlsConnector::from(config).connect(server, stream).await;
         secure.map_err(|error| explained(&error, name))
     }
 }
 
-fn config(authorities: &[u8]) -> Result<ClientConfig, String> {
+fn config(trust: &Trust) -> Result<ClientConfig, String> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(flyball_tls::provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let authorities = match trust {
+        Trust::Authorities(authorities) => authorities,
+        Trust::Anyone => {
+            let verifier = Arc::new(Unverified(flyball_tls::provider().signature_verification_algorithms));
+            return Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth());
+        }
+    };
     let mut trusted: Vec<CertificateDer<'static>> =
         CertificateDer::pem_slice_iter(authorities).filter_map(Result::ok).collect();
     if trusted.is_empty() && !authorities.is_empty() {
@@ -47,8 +70,6 @@ fn config(authorities: &[u8]) -> Result<ClientConfig, String> {
     if authorities.is_empty() {
         trusted = rustls_native_certs::load_native_certs().certs;
     }
-    let builder = ClientConfig::builder_with_provider(Arc::new(flyball_tls::provider()));
-    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(trusted.iter().cloned());
     if roots.is_empty() {
@@ -146,6 +167,45 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.inner.supported_verify_schemes()
+    }
+}
+
+/// Accepts every certificate. The server must still have its key.
+#[derive(Debug)]
+struct Unverified(WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, signature, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, signature, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::Resource;
+use flyball_api::{Resource, ResourceType};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::json;
@@ -18,8 +18,12 @@ use crate::{AnyInformer, Informer, InformerOptions};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn start_in(era: &Arc<Era>, server: &Server, seed: u64) -> Informer<Widget> {
+    start_of(Widget::TYPE, era, server, seed)
+}
+
+fn start_of(resource: ResourceType, era: &Arc<Era>, server: &Server, seed: u64) -> Informer<Widget> {
     let (source, options) = (Arc::new(server.clone()), InformerOptions::default());
-    Informer::start_in(era.clone(), Widget::TYPE, source, &options, StdRng::seed_from_u64(seed))
+    Informer::start_in(era.clone(), resource, source, &options, StdRng::seed_from_u64(seed))
 }
 
 /// How long the informer is in doubt within `period`, and the longest time that it reports.
@@ -152,11 +156,64 @@ async fn an_informer_that_alone_cannot_reach_the_server_does_not_hurry_with_the_
     assert!(longest > 100 * SECOND, "the server responds, so the time counts: {longest:?}");
 }
 
+/// As when a conversion webhook works only now and then.
+#[tokio::test(start_paused = true)]
+async fn broken_custom_resources_raise_no_doubt_while_others_show_that_there_was_no_restore() {
+    const NODES: ResourceType = ResourceType::new("", "v1", "nodes", "Node", false);
+    for has_others in [true, false] {
+        let era = Arc::default();
+        let of_nodes = Server::with(&["a/x"]);
+        let nodes = has_others.then(|| start_of(NODES, &era, &of_nodes, 0));
+        let servers: Vec<Server> = (0..40).map(|_| Server::with(&["a/x"])).collect();
+        let informers: Vec<_> =
+            servers.iter().zip(1..).map(|(server, seed)| start_in(&era, server, seed)).collect();
+        for informer in informers.iter().chain(&nodes) {
+            informer.synced().await;
+        }
+        of_nodes.take_requests();
+        let (mut all, mut steps) = (0, 0);
+        while steps < 6000 {
+            // Each fails twice in 40 seconds.
+            if steps % 10 == 0 {
+                let server = &servers[steps / 10 % servers.len()];
+                server.fail_next(2, None);
+                server.end_watches(Class::Passing, "conversion webhook failed");
+            }
+            sleep(SECOND / 10).await;
+            all += usize::from(era.has_doubts());
+            steps += 1;
+        }
+        let asked = of_nodes.take_requests().iter().filter(|request| *request == "present").count();
+        match has_others {
+            true => assert!(all == 0 && asked <= 1800, "{all} of {steps}, {asked} requests"),
+            false => assert!(all > steps / 2, "{all} of {steps}"),
+        }
+    }
+}
+
+/// A restore must not be overlooked because others are asked.
+#[tokio::test(start_paused = true)]
+async fn a_custom_resource_that_fails_learns_of_a_restore_from_others() {
+    const NODES: ResourceType = ResourceType::new("", "v1", "nodes", "Node", false);
+    let (era, of_nodes, custom) =
+        (Arc::default(), Server::with(&["a/x", "a/y"]), Server::with(&["a/x", "a/y"]));
+    let nodes = start_of(NODES, &era, &of_nodes, 1);
+    let widgets = start_in(&era, &custom, 2);
+    nodes.synced().await;
+    widgets.synced().await;
+    // The watch of nodes survives, and is silent.
+    of_nodes.restore(&Server::with(&["a/x"]));
+    custom.fail_next(1, None);
+    custom.end_watches(Class::Passing, "conversion webhook failed");
+    sleep(SECOND / 10).await;
+    assert_eq!(era.now(), 1, "all are listed again");
+}
+
 #[tokio::test(start_paused = true)]
 async fn doubts_that_repeat_add_up_and_are_forgotten() {
     let server = Server::with(&["a/x"]);
     let informer = synced(&server).await;
-    server.refuse_watches();
+    server.refuse_watches(Class::Passing);
     let (_, longest) = doubts_within(&informer, 300 * SECOND).await;
     assert!(longest > 100 * SECOND, "each list ends a doubt and each watch begins one: {longest:?}");
     let server = Server::with(&["a/x"]);

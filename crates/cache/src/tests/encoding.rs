@@ -1,23 +1,29 @@
 //! Informers that read protobuf: what one object costs that cannot be read so, and how an informer falls back to JSON.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_api::protobuf::sample::{envelope, event, field};
-use flyball_api::{Key, Pod};
+use flyball_api::{Key, Pod, ReplicaSet, Resource};
 use flyball_client::{Body, Client, ClientOptions, Transport, TransportError};
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http_body_util::{BodyExt, StreamBody};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::settle;
 use crate::{Informer, InformerOptions, Informers};
 
+/// The shortest delay after a first failure.
+const FIRST_DELAY: Duration = Duration::from_millis(800);
+
 /// A watch with these bytes, which stays open; or a response to anything else.
 enum Answer {
     Watch { protobuf: bool, body: Vec<u8> },
+    Page(String),
     Refusal(u16),
 }
 
@@ -25,7 +31,8 @@ enum Answer {
 #[derive(Clone, Default)]
 struct Wire {
     answers: Arc<Mutex<std::collections::VecDeque<Answer>>>,
-    accepts: Arc<Mutex<Vec<String>>>,
+    /// When each request came, and which formats it accepts.
+    accepts: Arc<Mutex<Vec<(Instant, String)>>>,
     open: Arc<Mutex<Vec<UnboundedSender<Vec<u8>>>>>,
 }
 
@@ -35,10 +42,14 @@ impl Wire {
     }
 
     fn informer(&self) -> Arc<Informer<Pod>> {
+        self.informer_of()
+    }
+
+    fn informer_of<T: Resource>(&self) -> Arc<Informer<T>> {
         let options = ClientOptions { qps: 0.0, protobuf: true, ..ClientOptions::default() };
         let informers =
             Informers::new(Client::new(Arc::new(self.clone()), options), InformerOptions::default());
-        informers.get::<Pod>()
+        informers.get::<T>()
     }
 
     /// Sends more on the latest watch.
@@ -49,7 +60,14 @@ impl Wire {
     /// `protobuf` or `json` for each request.
     fn requested(&self) -> Vec<&'static str> {
         let accepts = self.accepts.lock();
-        accepts.iter().map(|accept| if accept.contains("protobuf") { "protobuf" } else { "json" }).collect()
+        let encoding = |accept: &str| if accept.contains("protobuf") { "protobuf" } else { "json" };
+        accepts.iter().map(|(_, accept)| encoding(accept)).collect()
+    }
+
+    /// The shortest time between two requests.
+    fn shortest_pause(&self) -> Duration {
+        let accepts = self.accepts.lock();
+        accepts.windows(2).map(|pair| pair[1].0 - pair[0].0).min().unwrap()
     }
 }
 
@@ -58,13 +76,19 @@ impl Transport for Wire {
         &self,
         request: http::Request<Bytes>,
     ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
-        self.accepts.lock().push(request.headers()[http::header::ACCEPT].to_str().unwrap().to_owned());
+        let accept = request.headers()[http::header::ACCEPT].to_str().unwrap().to_owned();
+        self.accepts.lock().push((Instant::now(), accept));
         let answer = self.answers.lock().pop_front();
         let open = self.open.clone();
         async move {
             let (code, protobuf, receiver) = match answer {
                 None => std::future::pending().await,
                 Some(Answer::Refusal(code)) => (code, false, unbounded().1),
+                Some(Answer::Page(body)) => {
+                    let (sender, receiver) = unbounded();
+                    sender.unbounded_send(body.into_bytes()).unwrap();
+                    (200, false, receiver)
+                }
                 Some(Answer::Watch { protobuf, body }) => {
                     let (sender, receiver): (_, UnboundedReceiver<Vec<u8>>) = unbounded();
                     sender.unbounded_send(body).unwrap();
@@ -133,8 +157,9 @@ async fn a_field_that_would_be_lost_makes_the_resource_json_once() {
     let new = informer.store().get(&Key::new("a", "new")).unwrap();
     assert_eq!(new.spec.rare().security_context.as_ref().unwrap().as_str(), r#"{"news":1}"#);
     let counts = informer.counts();
-    assert_eq!((counts.json_fallbacks, counts.failures, counts.decode_failures), (1, 0, 0));
+    assert_eq!((counts.json_fallbacks, counts.failures, counts.decode_failures), (1, 1, 0));
     assert!(informer.health().failing.is_none());
+    assert!(wire.shortest_pause() >= FIRST_DELAY);
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,13 +168,15 @@ async fn it_may_happen_in_a_watch_and_in_a_deletion() {
         let old = r#"{"metadata":{"name":"old","namespace":"a","uid":"uid-old","resourceVersion":"12"}}"#;
         let wire = Wire::answering(vec![
             protobuf(&[event("ADDED", pod("old", "7", &[])), end_of_list("9")]),
+            // The server might be restored during the delay, so its version is read first.
+            Answer::Page(format!(r#"{{"metadata":{{"resourceVersion":"12"}},"items":[{old}]}}"#)),
             Answer::Watch { protobuf: false, body: json(&[old]) },
         ]);
         let informer = wire.informer();
         assert!(informer.synced().await);
         wire.send(event(type_, pod("old", "10", &unknown_field())));
-        settle().await;
-        assert_eq!(wire.requested(), ["protobuf", "json"], "{type_}");
+        tokio::time::sleep(2 * FIRST_DELAY).await;
+        assert_eq!(wire.requested(), ["protobuf", "json", "json"], "{type_}");
         let held = informer.store().get(&Key::new("a", "old")).unwrap();
         assert_eq!(held.metadata.resource_version.0, 12, "{type_}");
         assert_eq!(informer.counts().json_fallbacks, 1, "{type_}");
@@ -196,9 +223,28 @@ async fn a_server_that_cannot_be_moved_to_json_is_not_asked_in_a_loop() {
     let bad = || protobuf(&[event("ADDED", pod("new", "8", &unknown_field()))]);
     let wire = Wire::answering((0..100).map(|_| bad()).collect());
     let informer = wire.informer();
-    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(!informer.has_synced());
     let requests = wire.requested().len();
     assert!((3..30).contains(&requests), "{requests} requests in a minute");
     assert_eq!(informer.counts().json_fallbacks, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_with_json_is_not_blamed_on_protobuf() {
+    let garbage = || Answer::Watch { protobuf: false, body: b"<html>\n".to_vec() };
+    let good = || Answer::Watch { protobuf: false, body: json(&[]) };
+
+    // A kind that is read as JSON anyway.
+    let wire = Wire::answering(vec![garbage(), Answer::Refusal(406), good()]);
+    let informer = wire.informer_of::<ReplicaSet>();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!((informer.counts().json_fallbacks, wire.requested()[0]), (0, "json"));
+
+    // A server that ignores that protobuf was requested: the next answer may well be protobuf.
+    let wire = Wire::answering(vec![garbage(), protobuf(&[end_of_list("9")])]);
+    let informer = wire.informer();
+    assert!(informer.synced().await);
+    assert_eq!((informer.counts().json_fallbacks, wire.requested()), (0, vec!["protobuf"; 2]));
+    assert!(wire.shortest_pause() >= FIRST_DELAY);
 }

@@ -4,12 +4,15 @@ mod currency;
 mod doubts;
 mod encoding;
 mod informer;
+mod lists;
 mod memory;
 mod property;
 mod registry;
+mod restores;
 mod server;
 mod store;
 mod watching;
+mod witness;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -161,6 +161,34 @@ fn run(streaming: Streaming, pages: usize, steps: &[Step]) {
     });
 }
 
+/// Found by the property below: the last step repeats a version that the cache holds because it cannot decode the next.
+#[test]
+fn a_version_that_is_held_is_not_delivered_again() {
+    use Step::{CloseWatches, Delete, Echo, Garble, Put, Recreate, Wait};
+    let steps = [
+        Garble(6),
+        Put(3),
+        Wait(1),
+        Garble(3),
+        Put(0),
+        Put(0),
+        Recreate(6),
+        Put(4),
+        CloseWatches,
+        Recreate(0),
+        Delete(3),
+        Put(0),
+        Put(0),
+        Put(0),
+        Put(4),
+        Garble(4),
+        Wait(1047),
+        Put(4),
+        Echo(22),
+    ];
+    run(Streaming::NoEnd, 1, &steps);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 

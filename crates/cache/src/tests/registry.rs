@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use super::Widget;
-use super::server::Server;
+use super::server::{Server, Streaming};
+use super::{Widget, settle};
 use crate::source::Form;
 use crate::{Filter, InformerOptions, Informers, Progress};
 
@@ -113,6 +113,64 @@ async fn progress_of_any_resource_can_be_waited_for() {
     assert!(progress.holds(&Key::new("a", "missing")).is_none());
     let later = progress.reached(ResourceVersion(version.0 + 1));
     assert!(timeout(Duration::from_secs(5), later).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_list_from_before_a_restore_is_not_trusted_when_it_completes_after_it() {
+    let (fast, slow) = (Server::with(&["a/x"]), Server::with(&["a/x"]).streaming(Streaming::NoEnd));
+    let informers = Informers::over(
+        Box::new({
+            let (fast, slow) = (fast.clone(), slow.clone());
+            move |resource, _, _| Arc::new(if *resource == GADGETS { slow.clone() } else { fast.clone() })
+        }),
+        InformerOptions { seed: 1, ..InformerOptions::default() },
+    );
+    let widgets = informers.get::<Widget>();
+    assert!(widgets.synced().await);
+    let gadgets = informers.dynamic(&GADGETS);
+    settle().await;
+    let next = Progress::next_list(&*widgets);
+    widgets.report_restore(0);
+    Progress::listed(&*widgets, next).await;
+    assert!(informers.left_behind().is_empty() && !gadgets.has_synced(), "a list may take long");
+    slow.end_list();
+    settle().await;
+    let behind: Vec<_> = informers.left_behind().iter().map(|cache| cache.resource().clone()).collect();
+    assert!(gadgets.has_synced());
+    assert_eq!(behind, [GADGETS]);
+    slow.end_list();
+    settle().await;
+    assert!(informers.left_behind().is_empty());
+}
+
+/// A probe or a scrape of metrics looks at all informers.
+#[tokio::test(start_paused = true)]
+async fn a_released_informer_ends_with_its_last_user_and_not_with_luck() {
+    let server = Server::with(&["a/x"]);
+    let (informers, opened) = informers(&server);
+    informers.dynamic(&GADGETS).synced().await;
+    let glance = informers.all();
+    informers.release(&GADGETS);
+    settle().await;
+    assert_eq!(server.watches(), 1, "it is being looked at");
+    drop(glance);
+    settle().await;
+    assert_eq!((server.watches(), informers.all().len()), (0, 0));
+    assert!(informers.progress(&GADGETS).is_none());
+
+    let first = informers.observe(&GADGETS);
+    let second = informers.observe(&GADGETS);
+    drop(first);
+    informers.release(&GADGETS);
+    assert!(informers.progress(&GADGETS).is_some() && informers.all().len() == 1, "it has a second user");
+    let third = informers.observe(&GADGETS);
+    assert!(Arc::ptr_eq(&second, &third));
+    drop((second, third));
+    settle().await;
+    assert_eq!(server.watches(), 1, "the third user has not released it");
+    informers.release(&GADGETS);
+    settle().await;
+    assert_eq!((server.watches(), opened.lock().len()), (0, 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,7 +44,8 @@ struct State {
     reachable: bool,
     muted: bool,
     fail_next: u32,
-    refuses_watches: bool,
+    refuses_watches: Option<Class>,
+    ends_new_watches: bool,
     response_time: Duration,
     fail_after_pages: Option<u32>,
     retry_after: Option<Duration>,
@@ -70,7 +71,8 @@ impl Server {
             reachable: true,
             muted: false,
             fail_next: 0,
-            refuses_watches: false,
+            refuses_watches: None,
+            ends_new_watches: false,
             response_time: Duration::ZERO,
             fail_after_pages: None,
             retry_after: None,
@@ -237,8 +239,24 @@ impl Server {
     }
 
     /// Lists succeed and watches are refused, as without the right to watch.
-    pub(super) fn refuse_watches(&self) {
-        self.state.lock().refuses_watches = true;
+    pub(super) fn refuse_watches(&self, class: Class) {
+        self.state.lock().refuses_watches = Some(class);
+        self.close_watches();
+    }
+
+    /// Lists succeed and watches are refused for now, as by a server that has just started.
+    pub(super) fn throttle_watches(&self) {
+        self.state.lock().retry_after = Some(Duration::from_secs(1));
+        self.refuse_watches(Class::Passing);
+    }
+
+    pub(super) fn allow_watches(&self) {
+        self.state.lock().refuses_watches = None;
+    }
+
+    /// Accepts watches from a version, and ends them at once.
+    pub(super) fn end_new_watches(&self) {
+        self.state.lock().ends_new_watches = true;
         self.close_watches();
     }
 
@@ -411,8 +429,8 @@ impl State {
             WatchFrom::Scratch => "stream".to_owned(),
             WatchFrom::Version(version) => format!("watch {version}"),
         })?;
-        if self.refuses_watches {
-            return Err(failure(Class::Passing, "forbidden"));
+        if let Some(class) = self.refuses_watches {
+            return Err(Failure { retry_after: self.retry_after, ..failure(class, "forbidden") });
         }
         self.watch_timeouts.push(timeout);
         let (sender, receiver) = unbounded();
@@ -440,11 +458,13 @@ impl State {
                 missed.for_each(|(_, kind, object)| send(event(*kind, object)));
             }
         }
-        let from = match from {
+        let start = match from {
             WatchFrom::Version(ResourceVersion(version)) => version,
             WatchFrom::Scratch => 0,
         };
-        self.watchers.push((from, sender));
+        if !self.ends_new_watches {
+            self.watchers.push((start, sender));
+        }
         Ok(receiver.boxed())
     }
 }

@@ -19,8 +19,8 @@ use crate::transport::BoxError;
 /// The longest output that is read.
 const MAX_OUTPUT: u64 = 1 << 20;
 
-/// A plugin that does not ask the user anything must end by then.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout of a plugin that is not interactive.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a plugin gave us.
 pub(super) struct Issued {
@@ -55,7 +55,7 @@ async fn output(exec: &Exec) -> Result<Vec<u8>, String> {
             return Err("it must be used interactively, and standard input is not a terminal".to_owned());
         }
     };
-    // Only a person at a terminal sees its stderr: plugins print credentials there, too, when they are told to be verbose.
+    // stderr is shown on a terminal only: verbose plugins print credentials there.
     let (stdin, stderr) =
         if is_interactive { (Stdio::inherit(), Stdio::inherit()) } else { (Stdio::null(), Stdio::null()) };
     let mut child = Command::new(&exec.command)
@@ -70,9 +70,9 @@ async fn output(exec: &Exec) -> Result<Vec<u8>, String> {
         .map_err(|error| cannot_start(exec, &error))?;
     let stdout = child.stdout.take();
     let all = async { tokio::join!(read(stdout), child.wait()) };
-    let limit = if is_interactive { Duration::MAX } else { PATIENCE };
+    let limit = if is_interactive { Duration::MAX } else { TIMEOUT };
     let Ok((stdout, status)) = tokio::time::timeout(limit, all).await else {
-        return Err(format!("it did not end within {} seconds", PATIENCE.as_secs()));
+        return Err(format!("it did not end within {} seconds", TIMEOUT.as_secs()));
     };
     let status = status.map_err(|error| format!("its end was not seen: {error}"))?;
     if status.success() { Ok(stdout) } else { Err(failed(status)) }

@@ -1,9 +1,14 @@
 //! The credentials of the main connection: client certificates, bearer tokens (fixed, from files that rotate, from plugins),
 //! passwords, impersonation; and their renewal.
+//!
+//! Difference from upstream (client-go's exec plugin): a plugin is run again when four fifths of the lifetime of its credentials are
+//! over, and the old ones are used meanwhile. Upstream runs it when they have expired, and all requests wait for it, those for the
+//! lease included.
 
 mod exec;
 mod tls;
 mod token_file;
+mod validity;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,18 +19,33 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use http::{HeaderValue, uri::Scheme};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
+use tokio::sync::OwnedMutexGuard;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::tls::Identity;
 use self::token_file::TokenFile;
+use self::validity::Validity;
 use crate::config::{CertificateAndKey, Config, Impersonate, Pem, Trust, User};
 use crate::transport::{BoxError, TransportError};
 
 /// Client certificates in files are read again after this long, as in client-go.
 const CERTIFICATE_AGE: Duration = Duration::from_secs(5 * 60);
 
+/// The same while the one that we have has expired or is not valid yet.
+const INVALID_CERTIFICATE_AGE: Duration = Duration::from_secs(10);
+
+/// How often the log says that the client certificate is not valid.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+
 /// The least time between two renewals.
 const RENEWAL_PAUSE: Duration = Duration::from_secs(10);
+
+/// The share of their lifetime after which credentials are renewed early.
+const RENEWED_AFTER: f64 = 0.8;
+
+/// The least time between two early renewals. Some plugins give what they have until it has expired.
+const EARLY_PAUSE: Duration = Duration::from_secs(60);
 
 /// The credentials of one identity, and the TLS settings that go with them.
 pub(crate) struct Credentials {
@@ -35,11 +55,15 @@ pub(crate) struct Credentials {
     renewal: Arc<tokio::sync::Mutex<Renewal>>,
     /// When the files of the client certificate were last read.
     certificate_read: Mutex<Instant>,
+    /// When the log last said that the client certificate is not valid.
+    complained: Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
 struct Renewal {
     last: Option<Instant>,
+    /// When one was last made before the credentials had expired. It does not delay one that is due.
+    early: Option<Instant>,
     /// Why the last one failed.
     error: Option<String>,
 }
@@ -52,9 +76,12 @@ pub(crate) struct Snapshot {
     pub(crate) tls_generation: u64,
     pub(crate) tls: Arc<ClientConfig>,
     identity: Option<Identity>,
+    validity: Option<Validity>,
     authorization: Authorization,
     impersonation: HeaderMap,
     expires: Option<Instant>,
+    /// When they are renewed, while they are still used.
+    renew_early: Option<Instant>,
 }
 
 enum Authorization {
@@ -72,6 +99,7 @@ impl Credentials {
             current: Arc::new(Mutex::new(Arc::new(first))),
             renewal: Arc::default(),
             certificate_read: Mutex::new(Instant::now()),
+            complained: Mutex::default(),
         })
     }
 
@@ -79,24 +107,41 @@ impl Credentials {
     /// five minutes, not only when the old one has expired.
     pub(crate) async fn current(&self) -> Result<Arc<Snapshot>, TransportError> {
         let snapshot = self.snapshot();
+        let is_past = |time: Option<Instant>| time.is_some_and(|time| time <= Instant::now());
         // Boxed, so that the future of the many requests that need no renewal is small.
-        if snapshot.expires.is_some_and(|at| at <= Instant::now()) {
+        if is_past(snapshot.expires) {
             Box::pin(self.renew(&snapshot)).await.map_err(TransportError::Credentials)?;
-        } else if self.is_certificate_due() {
+        } else if self.is_certificate_due(&snapshot) {
             Box::pin(self.read_certificate()).await;
         } else {
+            if is_past(snapshot.renew_early) {
+                self.renew_early();
+            }
             return Ok(snapshot);
         }
         Ok(self.snapshot())
     }
 
+    /// Starts a renewal, unless one is under way or was made of late.
+    fn renew_early(&self) {
+        let Ok(renewal) = self.renewal.clone().try_lock_owned() else { return };
+        let current = self.snapshot();
+        let is_renewed = current.renew_early.is_none_or(|at| at > Instant::now());
+        if !is_renewed && renewal.early.is_none_or(|at| at.elapsed() >= EARLY_PAUSE) {
+            // Ends by itself.
+            drop(self.start_renewal(renewal, current, true));
+        }
+    }
+
     /// Whether the files of the client certificate are to be read again. Only one caller is told so.
-    fn is_certificate_due(&self) -> bool {
+    fn is_certificate_due(&self, snapshot: &Snapshot) -> bool {
         if !has_certificate_files(&self.config.user) || self.config.user.exec.is_some() {
             return false;
         }
         let mut read = self.certificate_read.lock();
-        let is_due = read.elapsed() >= CERTIFICATE_AGE;
+        let elapsed = read.elapsed();
+        let is_due = elapsed >= CERTIFICATE_AGE
+            || elapsed >= INVALID_CERTIFICATE_AGE && snapshot.problem_with_certificate().is_some();
         if is_due {
             *read = Instant::now();
         }
@@ -108,7 +153,8 @@ impl Credentials {
         let old = self.snapshot();
         let identity = self.config.user.certificate.as_ref().map(read).transpose();
         if identity.as_ref().is_ok_and(|identity| *identity == old.identity) {
-            return;
+            // A server that asks for certificates in TLS refuses the connection instead of a request.
+            return self.complain(&old);
         }
         match Snapshot::build(&self.config, Some(&old)).await {
             Ok(fresh) => {
@@ -126,8 +172,42 @@ impl Credentials {
         self.current.lock().clone()
     }
 
+    /// Says so if the client certificate is not valid: the server's answer does not.
+    fn complain(&self, snapshot: &Snapshot) {
+        let is_shown_alone = matches!(snapshot.authorization, Authorization::None);
+        let Some(problem) = snapshot.problem_with_certificate().filter(|_| is_shown_alone) else { return };
+        let mut complained = self.complained.lock();
+        if complained.is_some_and(|at| at.elapsed() < COMPLAIN_EVERY) {
+            return;
+        }
+        *complained = Some(Instant::now());
+        let user = &self.config.user;
+        let (certificate, what_helps) =
+            match (&user.exec, user.certificate.as_ref().map(|pair| &pair.certificate)) {
+                (_, Some(Pem::File(file))) => {
+                    (file.display().to_string(), "replace the file; it is read again, and used at once")
+                }
+                (_, Some(Pem::Inline(_))) => (
+                    "client-certificate-data of the kubeconfig".to_owned(),
+                    "replace it and restart this process, which reads the kubeconfig only at the start",
+                ),
+                (Some(exec), None) => (
+                    format!("that of the credential plugin {:?}", exec.command.display().to_string()),
+                    "the plugin is run again, and has to give another one",
+                ),
+                (None, None) => return,
+            };
+        tracing::error!(
+            certificate,
+            problem,
+            what_helps,
+            "the client certificate is not valid, so the API server refuses all requests"
+        );
+    }
+
     /// Renews the credentials after a 401. False if that cannot help.
     pub(crate) async fn refused(&self, snapshot: &Snapshot) -> bool {
+        self.complain(snapshot);
         if !can_change(&self.config.user) {
             return false;
         }
@@ -143,7 +223,7 @@ impl Credentials {
     /// Whether there are newer credentials than these. Nothing is renewed more often than every ten seconds: if new credentials
     /// are refused, too, faster renewals do not help.
     async fn renew(&self, old: &Snapshot) -> Result<bool, String> {
-        let mut renewal = self.renewal.clone().lock_owned().await;
+        let renewal = self.renewal.clone().lock_owned().await;
         let current = self.snapshot();
         if current.generation != old.generation {
             return Ok(true);
@@ -151,24 +231,35 @@ impl Credentials {
         if renewal.last.is_some_and(|at| at.elapsed() < RENEWAL_PAUSE) {
             return renewal.error.clone().map_or(Ok(false), Err);
         }
-        let (config, shared) = (self.config.clone(), self.current.clone());
-        // A task of its own, which holds the lock: a plugin may take longer than the request that needs it. If it ended with that
-        // request, the next one would start it again, and so on.
-        let renewing = tokio::spawn(async move {
-            let built = Snapshot::build(&config, Some(&current)).await;
-            renewal.last = Some(Instant::now());
-            renewal.error = built.as_ref().err().map(|error| chain(&**error));
-            match built {
-                Ok(fresh) => {
-                    *shared.lock() = Arc::new(fresh);
-                    Ok(true)
-                }
-                Err(error) => Err(chain(&*error)),
-            }
-        });
-        renewing
+        self.start_renewal(renewal, current, false)
             .await
             .unwrap_or_else(|error| Err(format!("the renewal of the credentials was broken off: {error}")))
+    }
+
+    /// A task of its own, which holds the lock: a plugin may take longer than the request that needs it. If it ended with that
+    /// request, the next one would start it again, and so on.
+    fn start_renewal(
+        &self,
+        mut renewal: OwnedMutexGuard<Renewal>,
+        current: Arc<Snapshot>,
+        is_early: bool,
+    ) -> JoinHandle<Result<bool, String>> {
+        let (config, shared) = (self.config.clone(), self.current.clone());
+        tokio::spawn(async move {
+            let built = Snapshot::build(&config, Some(&current)).await;
+            let built = built.map_err(|error| chain(&*error));
+            if is_early {
+                renewal.early = Some(Instant::now());
+                if let Err(error) = &built {
+                    tracing::warn!(error, "credentials could not be renewed before they expire");
+                }
+            } else {
+                renewal.last = Some(Instant::now());
+                renewal.error = built.as_ref().err().cloned();
+            }
+            *shared.lock() = Arc::new(built?);
+            Ok(true)
+        })
     }
 }
 
@@ -210,6 +301,7 @@ impl Snapshot {
             (None, Some(pair)) => Some(read(pair)?),
             (None, None) => None,
         };
+        let validity = identity.as_ref().and_then(Validity::of);
         let kept =
             old.filter(|old| old.identity == identity).map(|old| (old.tls_generation, old.tls.clone()));
         let (tls_generation, tls) = match kept {
@@ -226,10 +318,20 @@ impl Snapshot {
             tls_generation,
             tls,
             identity,
+            validity,
             authorization,
             impersonation: user.impersonate.as_ref().map_or(Ok(HeaderMap::new()), impersonation)?,
             expires,
+            renew_early: expires.map(|expires| {
+                let now = Instant::now();
+                now + expires.saturating_duration_since(now).mul_f64(RENEWED_AFTER)
+            }),
         })
+    }
+
+    /// Why the client certificate is not valid now, if that is so.
+    fn problem_with_certificate(&self) -> Option<String> {
+        self.validity.and_then(Validity::problem)
     }
 
     /// Adds the credentials.

@@ -218,10 +218,12 @@ pub(crate) fn resolve(
     })?;
     let url = server_url(server, wants_tls(cluster, user)).map_err(|problem| match master {
         Some(master) => bad_master(master, problem),
-        None => field((format!("{at}.server"), format!("{server:?} {problem}"))),
+        None => field((format!("{at}.server"), format!("{:?} {problem}", without_user(server)))),
     })?;
     let proxy = cluster.proxy_url.as_deref().map(|proxy| {
-        proxy_url(proxy).map_err(|problem| field((format!("{at}.proxy-url"), format!("{proxy:?} {problem}"))))
+        proxy_url(proxy).map_err(|problem| {
+            field((format!("{at}.proxy-url"), format!("{:?} {problem}", without_user(proxy))))
+        })
     });
     let trust = trust(cluster, &at).map_err(field)?;
     let mut identity = identity(user, &format!("users[{}].user", context.user)).map_err(field)?;
@@ -231,8 +233,9 @@ pub(crate) fn resolve(
         exec.cluster = Some(cluster_for_plugins(cluster, &url, &trust));
     }
     let tls_server_name = cluster.tls_server_name.clone();
+    let inline_authority = inline_authority(cluster);
     Ok(Loaded {
-        config: Config { server: url, tls_server_name, trust, user: identity },
+        config: Config { server: url, tls_server_name, trust, inline_authority, user: identity },
         origin,
         proxy: proxy.transpose()?,
     })
@@ -270,6 +273,12 @@ fn trust(cluster: &Cluster, at: &str) -> Result<Trust, Problem> {
         }
         (None, None) => Ok(Trust::System),
     }
+}
+
+/// Upstream: client-go keeps these bytes as `CAData`. It has none if the kubeconfig names a file, or in a pod.
+fn inline_authority(cluster: &Cluster) -> Option<String> {
+    let pem = decoded(cluster.certificate_authority_data.as_deref()?).ok()?;
+    Some(String::from_utf8_lossy(&pem).into_owned())
 }
 
 fn decoded(data: &str) -> Result<Vec<u8>, String> {
@@ -326,7 +335,14 @@ pub(crate) fn proxy_url(text: &str) -> Result<http::Uri, String> {
 }
 
 fn bad_master(value: &str, problem: String) -> ConfigError {
-    ConfigError::Master { value: value.to_owned(), problem }
+    ConfigError::Master { value: without_user(value), problem }
+}
+
+/// A URL, or what was meant as one, without the user and the password that it may have.
+fn without_user(url: &str) -> String {
+    let Some((user, rest)) = url.rsplit_once('@') else { return url.to_owned() };
+    let scheme = user.split_once("://").map(|(scheme, _)| format!("{scheme}://"));
+    format!("{}{rest}", scheme.unwrap_or_default())
 }
 
 #[cfg(test)]

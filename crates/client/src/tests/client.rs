@@ -28,6 +28,8 @@ fn outcome<T>(result: &Result<T, Error>) -> &'static str {
         Err(Error::Credentials { .. }) => "credentials",
         Err(Error::Deadline { .. }) => "deadline",
         Err(Error::Fenced { .. }) => "fenced",
+        Err(Error::Outdated { .. }) => "outdated",
+        Err(Error::Held { .. }) => "held",
         Err(Error::Decode { .. }) => "decode",
         Err(Error::TooLarge { .. }) => "too large",
         Err(Error::Invalid { .. }) => "invalid",
@@ -53,7 +55,8 @@ async fn every_failure_has_its_outcome_for_reads_and_for_writes() {
         ("connection lost again and again",      vec![Act::Lose],                              ("unreachable",  4,   3), ("unknown", 1,   0)),
         ("answer cut in the middle",             vec![Act::Cut(200, vec![r#"{"meta"#]), pod()],("ok",           2,   1), ("unknown", 1,   0)),
         ("refusal cut in the middle",            vec![Act::Cut(403, vec!["{"])],               ("status",       1,   0), ("status",  1,   0)),
-        ("no answer",                            vec![Act::Hang],                              ("deadline",     1,  32), ("unknown", 1,  32)),
+        ("no answer",                            vec![Act::Hang],                              ("deadline",     1,  32), ("unknown", 1,  64)),
+        ("an answer while webhooks are slow",    vec![Act::After(45, r#"{"metadata":{"name":"a"}}"#)],("deadline",     1,  32), ("ok",      1,  45)),
         ("not what was asked for",               vec![ok("hello")],                            ("decode",       1,   0), ("decode",  1,   0)),
         ("answer in pieces",                     vec![Act::Pieces(vec![r#"{"meta"#, r#"data":{}}"#])], ("ok",   1,   0), ("ok",      1,   0)),
     ];
@@ -76,6 +79,34 @@ async fn every_failure_has_its_outcome_for_reads_and_for_writes() {
     }
 }
 
+/// An API server works on a request for a minute at most, but it may not notice that its client has gone.
+#[tokio::test(start_paused = true)]
+async fn the_outcome_of_a_write_is_final_when_the_server_knows_that_nobody_waits_or_its_time_is_over() {
+    let start = Instant::now();
+    #[rustfmt::skip]
+    let table = [
+        // case                         the server      the outcome may change for
+        ("closed by the server",        Act::Lose,       None),
+        ("fell silent after 20 s",      Act::Silence(20), Some(60)),
+        ("no answer in time",           Act::Hang,       Some(75)),
+    ];
+    for (case, act, want) in table {
+        let begun = start.elapsed();
+        let (client, _) = scripted(vec![act]);
+        let error = client.create_dynamic(&PODS, "n", &json!({})).await.unwrap_err();
+        assert!(error.outcome_unknown(), "{case}: {error:?}");
+        let until = error.may_be_carried_out_until().map(|until| (until - start - begun).as_secs());
+        assert_eq!(until, want, "{case}");
+    }
+}
+
+#[test]
+fn a_deadline_of_ones_own_also_holds_for_writes() {
+    let options = ClientOptions::default().within(Duration::from_secs(5));
+    assert_eq!((options.timeout, options.write_timeout), (Duration::from_secs(5), Duration::from_secs(5)));
+    assert!(WRITE_TIMEOUT > CARRIED_OUT_WITHIN);
+}
+
 #[tokio::test]
 async fn requests_look_as_upstreams() {
     let (transport, log) = fake(|_, _| ok(r#"{"kind":"Pod","metadata":{"name":"a","resourceVersion":"7"}}"#));
@@ -89,6 +120,8 @@ async fn requests_look_as_upstreams() {
     client.patch_dynamic(&PODS, &key, None, &Patch::Strategic(body.clone())).await.unwrap();
     let apply = Patch::Apply { manager: "m".into(), force: true, object: body.clone() };
     client.patch_dynamic(&PODS, &key, None, &apply).await.unwrap();
+    let gentle = Patch::Apply { manager: "m".into(), force: false, object: body.clone() };
+    client.patch_dynamic(&PODS, &key, None, &gentle).await.unwrap();
     client.delete_dynamic(&PODS, &key, &DeleteOptions::default()).await.unwrap();
     let params =
         ListParams { label_selector: Some("a in (b,c)".into()), limit: Some(500), ..ListParams::default() };
@@ -101,6 +134,7 @@ async fn requests_look_as_upstreams() {
             "PUT /api/v1/namespaces/n/pods/a/status",
             "PATCH /api/v1/namespaces/n/pods/a",
             "PATCH /api/v1/namespaces/n/pods/a?fieldManager=m&force=true",
+            "PATCH /api/v1/namespaces/n/pods/a?fieldManager=m",
             "DELETE /api/v1/namespaces/n/pods/a",
             "GET /api/v1/pods?labelSelector=a+in+%28b%2Cc%29&limit=500",
         ]
@@ -116,8 +150,8 @@ async fn requests_look_as_upstreams() {
     assert!(seen.iter().all(|s| s.header("accept-encoding").is_empty()));
     let types: Vec<&str> = seen.iter().map(|s| s.header("content-type")).collect();
     let json = "application/json";
-    let strategic = "application/strategic-merge-patch+json";
-    assert_eq!(types, ["", json, json, strategic, "application/apply-patch+yaml", json, ""]);
+    let (strategic, apply) = ("application/strategic-merge-patch+json", "application/apply-patch+yaml");
+    assert_eq!(types, ["", json, json, strategic, apply, apply, json, ""]);
 }
 
 #[tokio::test]

@@ -88,10 +88,18 @@ impl Certificate {
     }
 
     fn issue(&self) -> rustls::pki_types::CertificateDer<'static> {
-        let issued = rcgen::generate_simple_self_signed(["robot".to_owned()]).unwrap();
-        std::fs::write(self.file("tls.crt"), issued.cert.pem()).unwrap();
-        std::fs::write(self.file("tls.key"), issued.signing_key.serialize_pem()).unwrap();
-        issued.cert.der().clone()
+        self.issue_until(4096)
+    }
+
+    /// The last year in which it is valid.
+    fn issue_until(&self, year: i32) -> rustls::pki_types::CertificateDer<'static> {
+        let mut params = rcgen::CertificateParams::new(["robot".to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(year, 12, 31);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let issued = params.self_signed(&key).unwrap();
+        std::fs::write(self.file("tls.crt"), issued.pem()).unwrap();
+        std::fs::write(self.file("tls.key"), key.serialize_pem()).unwrap();
+        issued.der().clone()
     }
 
     async fn credentials(&self) -> Credentials {
@@ -118,6 +126,24 @@ async fn an_expired_client_certificate_is_read_again_after_the_servers_401() {
     let snapshot = credentials.snapshot();
     assert_eq!(shown(&snapshot), fresh);
     assert_eq!(snapshot.tls_generation, 1, "connections with the old certificate are not used");
+}
+
+/// A server that asks for certificates in TLS sends no 401: it refuses the connection.
+#[tokio::test(start_paused = true)]
+async fn an_expired_client_certificate_is_read_again_every_ten_seconds() {
+    let certificate = Certificate(tempfile::tempdir().unwrap());
+    let expired = certificate.issue_until(2020);
+    let credentials = certificate.credentials().await;
+    let problem = credentials.snapshot().problem_with_certificate();
+    assert_eq!(problem.as_deref(), Some("expired at 2020-12-31T00:00:00Z"));
+    let fresh = certificate.issue();
+    assert_eq!(shown(&credentials.current().await.unwrap()), expired, "it is too early to look");
+    tokio::time::advance(INVALID_CERTIFICATE_AGE).await;
+    assert_eq!(shown(&credentials.current().await.unwrap()), fresh);
+    assert_eq!(credentials.snapshot().problem_with_certificate(), None);
+    certificate.issue();
+    tokio::time::advance(INVALID_CERTIFICATE_AGE).await;
+    assert_eq!(shown(&credentials.current().await.unwrap()), fresh, "this one is valid");
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,24 +245,40 @@ async fn expired_credentials_are_replaced_before_a_request_and_not_in_a_hot_loop
     assert_eq!(authorization(&credentials), "Bearer t3");
 }
 
+/// The elector's requests have five seconds, and two of them decide about the lease.
+#[tokio::test]
+async fn credentials_are_renewed_before_they_expire_and_nobody_waits() {
+    let (credentials, mut hears, mut tells, _dir) = slow_from_the_second_time(&in_seconds(1000)).await;
+    let later = async |seconds| {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        tokio::time::resume();
+    };
+    later(700).await;
+    credentials.current().await.unwrap();
+    assert!(credentials.renewal.try_lock().is_ok(), "it is too early");
+    later(110).await;
+    for _ in 0..20 {
+        tokio::time::timeout(Duration::from_secs(20), credentials.current()).await.expect("at once").unwrap();
+    }
+    assert!(credentials.renewal.try_lock().is_err(), "a renewal has begun");
+    let is_started = tokio::task::spawn_blocking(move || hears.read_exact(&mut [0; 2]));
+    is_started.await.unwrap().unwrap();
+    assert_eq!(authorization(&credentials), "Bearer t1");
+    tells.write_all(b"x\n").unwrap();
+    drop(credentials.renewal.lock().await);
+    assert_eq!(authorization(&credentials), "Bearer t2");
+}
+
+/// A time on the wall clock, in RFC 3339's form.
+fn in_seconds(seconds: i64) -> String {
+    let time = flyball_api::Timestamp::now() + std::time::Duration::from_secs(seconds.unsigned_abs());
+    flyball_api::time::format_micros(time)
+}
+
 #[tokio::test]
 async fn a_plugin_that_is_slower_than_a_request_is_not_started_again_by_the_next() {
-    let dir = tempfile::tempdir().unwrap();
-    let [count, started, go] = ["count", "started", "go"].map(|name| dir.path().join(name));
-    for pipe in [&started, &go] {
-        assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
-    }
-    // Open for both, so that neither side waits for the other to open it.
-    let open = |pipe: &PathBuf| std::fs::File::options().read(true).write(true).open(pipe).unwrap();
-    let (mut hears, mut tells) = (open(&started), open(&go));
-    let status = credential(r#"{"token":"t'$n'","expirationTimestamp":"2020-01-01T00:00:00Z"}"#);
-    let text = format!(
-        "echo x >> {0}; n=$(wc -l < {0} | tr -d ' '); [ $n = 1 ] || {{ echo x > {1}; read x < {2}; }}; echo '{status}'",
-        count.display(),
-        started.display(),
-        go.display()
-    );
-    let credentials = Credentials::new(with_plugin(script(&text))).await.unwrap();
+    let (credentials, mut hears, mut tells, _dir) = slow_from_the_second_time("2020-01-01T00:00:00Z").await;
     let is_started = tokio::task::spawn_blocking(move || hears.read_exact(&mut [0; 2]));
     tokio::select! {
         _ = credentials.current() => panic!("the plugin waits"),
@@ -247,6 +289,28 @@ async fn a_plugin_that_is_slower_than_a_request_is_not_started_again_by_the_next
     let next = tokio::time::timeout(Duration::from_secs(30), credentials.current()).await;
     assert!(next.expect("the plugin was not started again").is_ok());
     assert_eq!(authorization(&credentials), "Bearer t2");
+}
+
+/// A plugin that gives `t1`, `t2`, … From the second time, it says when it has started, and waits until it is told to go on.
+async fn slow_from_the_second_time(
+    expires: &str,
+) -> (Credentials, std::fs::File, std::fs::File, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let [count, started, go] = ["count", "started", "go"].map(|name| dir.path().join(name));
+    for pipe in [&started, &go] {
+        assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    }
+    // Open for both, so that neither side waits for the other to open it.
+    let open = |pipe: &PathBuf| std::fs::File::options().read(true).write(true).open(pipe).unwrap();
+    let (hears, tells) = (open(&started), open(&go));
+    let status = credential(&format!(r#"{{"token":"t'$n'","expirationTimestamp":"{expires}"}}"#));
+    let text = format!(
+        "echo x >> {0}; n=$(wc -l < {0} | tr -d ' '); [ $n = 1 ] || {{ echo x > {1}; read x < {2}; }}; echo '{status}'",
+        count.display(),
+        started.display(),
+        go.display()
+    );
+    (Credentials::new(with_plugin(script(&text))).await.unwrap(), hears, tells, dir)
 }
 
 #[tokio::test]

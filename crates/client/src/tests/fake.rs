@@ -1,15 +1,18 @@
 //! A scripted API server for tests: a tower service without sockets that responds, throttles, hangs or disconnects.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
-use crate::transport::{BoxError, ServiceTransport, Transport};
+use crate::transport::{Body, BoxError, ServiceTransport, Transport, TransportError};
 
 /// What the server does with one request.
 #[derive(Debug, Clone)]
@@ -20,6 +23,10 @@ pub(crate) enum Act {
     Lose,
     /// Takes the request and does not respond.
     Hang,
+    /// The same, and the connection is given up after some seconds.
+    Silence(u64),
+    /// Responds after some seconds.
+    After(u64, &'static str),
     /// Begins a response, in these chunks, and drops the connection.
     Cut(u16, Vec<&'static str>),
     /// A response in these chunks.
@@ -86,7 +93,35 @@ pub(crate) fn fake(react: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static) 
             perform(act).await
         }
     });
-    (Arc::new(ServiceTransport::new(service)), log)
+    (Arc::new(MayFallSilent(ServiceTransport::new(service))), log)
+}
+
+/// The connection was given up since it fell silent.
+#[derive(Debug, thiserror::Error)]
+#[error("no pong")]
+struct Silence;
+
+struct MayFallSilent<T>(T);
+
+impl<T: Transport> Transport for MayFallSilent<T> {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
+        let (sent, answer) = (Instant::now(), self.0.send(request));
+        Box::pin(async move {
+            answer.await.map_err(|error| match error {
+                TransportError::Lost(source) if source.is::<Silence>() => {
+                    TransportError::Silent { sent, source }
+                }
+                other => other,
+            })
+        })
+    }
+
+    fn host(&self) -> &str {
+        self.0.host()
+    }
 }
 
 type TestBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -109,6 +144,14 @@ async fn perform(act: Act) -> Result<http::Response<TestBody>, BoxError> {
         }
         Act::Lose => return Err("connection reset".into()),
         Act::Hang => std::future::pending().await,
+        Act::Silence(seconds) => {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            return Err(Box::new(Silence));
+        }
+        Act::After(seconds, body) => {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            answer(200, Full::from(body).map_err(|e| match e {}).boxed_unsync())
+        }
         Act::Cut(code, parts) => {
             let cut = stream::iter([Err(BoxError::from("connection reset"))]);
             answer(code, StreamBody::new(pieces(parts).chain(cut)).boxed_unsync())

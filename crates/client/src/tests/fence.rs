@@ -72,10 +72,16 @@ async fn a_repetition_of_a_write_is_checked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn buffered_data_is_not_sent_after_the_fence_has_closed() {
-    let fence = fence();
+async fn buffered_data_is_not_sent_after_one_of_the_fences_has_closed() {
+    for closed in 0..2 {
+        let fences = vec![fence(), fence()];
+        buffered_data_is_not_sent_after(&fences[closed], fences.clone()).await;
+    }
+}
+
+async fn buffered_data_is_not_sent_after(fence: &Fence, fences: Vec<Fence>) {
     let (near, far) = tokio::io::duplex(64);
-    let mut near = FencedIo::new(near, Some(fence.clone()));
+    let mut near = FencedIo::new(near, fences);
     near.write_all(b"in time").await.unwrap();
     fence.close();
     let refused = near.write_all(b"too late").await.unwrap_err();

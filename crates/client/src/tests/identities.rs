@@ -154,6 +154,34 @@ async fn a_second_401_is_returned() {
     assert_eq!(log.lines().iter().filter(|l| l.ends_with("/pods/a")).count(), 2);
 }
 
+/// As after a restore of the configuration, with another issuer or key than the server has.
+#[tokio::test(start_paused = true)]
+async fn tokens_that_are_issued_and_refused_are_not_requested_all_the_time() {
+    let (transport, log) = fake(|seen, _| match seen.target.contains("serviceaccounts") {
+        true => ok(r#"{"spec":{},"status":{"token":"t"}}"#),
+        false => Act::Reply(401, String::new()),
+    });
+    let main = Client::new(transport.clone(), ClientOptions { qps: 0.0, ..ClientOptions::default() });
+    let client = Identities::per_account(main, transport, "kcm").client_for("a", "a");
+    for _ in 0..60 {
+        assert!(read(&client).await.unwrap_err().is_unauthorized());
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    let tokens = log.lines().iter().filter(|line| line.ends_with("/token")).count();
+    assert!((6..=7).contains(&tokens), "{tokens} in a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lifetime_beyond_the_range_of_clocks_is_no_panic() {
+    let (transport, _) = fake(|_, _| {
+        let token = format!(r#"{{"spec":{{"expirationSeconds":{}}},"status":{{"token":"t"}}}}"#, i64::MAX);
+        ok(&token)
+    });
+    let main = Client::new(transport.clone(), ClientOptions { qps: 0.0, ..ClientOptions::default() });
+    let client = Identities::per_account(main, transport, "kcm").client_for("a", "a");
+    read(&client).await.unwrap();
+}
+
 #[tokio::test]
 async fn without_accounts_all_controllers_use_the_managers_identity() {
     let (transport, log) = fake(|_, _| ok("{}"));

@@ -48,6 +48,9 @@ fn mistakes_are_named_by_file_and_field() {
         ("certificate missing",  "token: secret",              "client-key: a.key",                          "users[u].user.client-certificate: is not set"),
         ("plugin without name",  "token: secret",              "exec: {apiVersion: v1}",                     "users[u].user.exec.command: is not set"),
         ("socks proxy",          "server:",                    "proxy-url: 'socks5://x:1', server:",         "clusters[c].cluster.proxy-url: \"socks5://x:1\" is not supported"),
+        ("proxy with password",  "server:",                    "proxy-url: 'socks5://ann:secret@x:1', server:", "clusters[c].cluster.proxy-url: \"socks5://x:1\" is not supported"),
+        ("a bad password",       "server:",                    "proxy-url: 'ann:secret/@s@x:1', server:",    "clusters[c].cluster.proxy-url: \"x:1\" is not"),
+        ("server with password", "https://10.0.0.1:6443",      "https://ann:secret@10.0.0.1:port",           "clusters[c].cluster.server: \"https://10.0.0.1:port\" has a port"),
         ("no YAML",              "kind: Config",               "kind: [",                                    "not a valid kubeconfig"),
         ("wrong type",           "current-context: here",      "current-context: {}",                        "not a valid kubeconfig: current-context is a mapping and must be a string"),
         ("wrong type within",    "token: secret",              "token: [secret]",                            "not a valid kubeconfig: users[0].user.token is a list and must be a string"),
@@ -200,6 +203,30 @@ fn relative_paths_are_relative_to_the_file() {
     std::fs::write(&file, GOOD.replace("token: secret", "tokenFile: token")).unwrap();
     let loaded = load(&ConnectOptions { kubeconfig: Some(file), ..ConnectOptions::default() }).unwrap();
     assert_eq!(loaded.config.user.token_file.as_deref(), Some(&*dir.path().join("token")));
+}
+
+/// Controllers publish it: if it were encoded anew, every namespace would be written after a change from upstream's manager.
+#[test]
+fn an_inline_certificate_authority_is_kept_byte_for_byte() {
+    let pem = rcgen::generate_simple_self_signed(["x".to_owned()]).unwrap().cert.pem();
+    let unusual = format!("# our CA\r\n{}\n\n", pem.replace('\n', "\r\n"));
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("ca.crt"), &pem).unwrap();
+    let data = format!("certificate-authority-data: {}", STANDARD.encode(&unusual));
+    #[rustfmt::skip]
+    let table = [
+        // case                 fields of the cluster                                       kept
+        ("inline",              data.clone(),                                               Some(unusual.as_str())),
+        ("inline before file",  format!("{data}, certificate-authority: ca.crt"),           Some(unusual.as_str())),
+        ("a file",              "certificate-authority: ca.crt".to_owned(),                 None),
+        ("none",                "insecure-skip-tls-verify: true".to_owned(),                None),
+    ];
+    for (case, fields, want) in table {
+        let file = dir.path().join("admin.conf");
+        std::fs::write(&file, GOOD.replace("server:", &format!("{fields}, server:"))).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(file), ..ConnectOptions::default() };
+        assert_eq!(load(&options).unwrap().config.inline_authority.as_deref(), want, "{case}");
+    }
 }
 
 #[test]

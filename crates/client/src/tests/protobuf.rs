@@ -5,6 +5,7 @@ use flyball_api::{ConfigMap, Key, PartialObject, Pod, ReplicaSet, ResourceType, 
 use futures::StreamExt;
 use serde_json::json;
 
+use crate::encoding::Encoding;
 use crate::fake::{Act, Log, fake, ok};
 use crate::frames::{EventKind, Frames, Oversized};
 use crate::request::{Accept, DeleteOptions, ListParams, Request, Verb, WatchParams};
@@ -123,6 +124,43 @@ async fn what_protobuf_would_lose_is_read_again_as_json() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn reads_that_are_refused_because_of_protobuf_are_repeated_as_json() {
+    let json = "application/json";
+    for code in [406, 415] {
+        let refused = || Act::Reply(code, String::new());
+        let object = r#"{"metadata":{"name":"a"}}"#;
+        let list = format!(r#"{{"metadata":{{"resourceVersion":"9"}},"items":[{object}]}}"#);
+        let (client, log) = scripted(
+            true,
+            vec![refused(), ok(object), refused(), ok(list), refused(), refused(), refused(), refused()],
+        );
+        let key = Key::new("x", "a");
+        assert_eq!(client.get::<Pod>(&key).await.unwrap().metadata.name, "a");
+        let list = client.list::<Pod>(None, &ListParams::default()).await.unwrap();
+        assert_eq!(list.items.len(), 1);
+        // Once only; not if JSON was requested anyway; and never for a write.
+        assert_eq!(client.get::<Pod>(&key).await.unwrap_err().code(), Some(code));
+        assert_eq!(client.get::<ReplicaSet>(&key).await.unwrap_err().code(), Some(code));
+        let refusal = client.delete_dynamic(&PODS, &key, &DeleteOptions::default()).await.unwrap_err();
+        assert_eq!(refusal.code(), Some(code));
+        assert_eq!(accepts(&log), [PROTOBUF, json, PROTOBUF, json, PROTOBUF, json, json, METADATA]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_name_the_encoding_that_could_not_be_read() {
+    let (client, _) = scripted(true, vec![whole(b"k8s\0\x0a\xff".to_vec()), ok("<html>"), ok("<html>\n")]);
+    let all = ListParams { protobuf: true, ..ListParams::default() };
+    let suggests = |error: Error| error.suggests_json();
+    assert!(client.list_raw(&PODS, None, &all).await.map_err(suggests).unwrap_err());
+    // The server answered JSON although protobuf was requested.
+    assert!(!client.list_raw(&PODS, None, &all).await.map_err(suggests).unwrap_err());
+    let params = WatchParams { protobuf: true, ..WatchParams::default() };
+    let mut events = client.watch(&PODS, &params).await.unwrap();
+    assert!(!events.next().await.unwrap().map_err(suggests).unwrap_err());
+}
+
+#[tokio::test(start_paused = true)]
 async fn errors_are_read_in_the_encoding_that_was_requested() {
     let details = field(
         5,
@@ -199,6 +237,7 @@ async fn broken_frames_end_the_watch_with_what_is_wrong() {
         let mut events = watched(vec![good.clone(), frame]).await;
         let last = events.pop().unwrap().unwrap_err();
         assert!(is_expected(&last), "{case}: {last:?}");
+        assert_eq!(last.suggests_json(), matches!(last, Error::Decode { .. }), "{case}");
         assert_eq!(events.len(), 1, "{case}");
     }
 }
@@ -206,7 +245,7 @@ async fn broken_frames_end_the_watch_with_what_is_wrong() {
 #[test]
 fn a_length_beyond_the_limit_is_refused_before_the_message_arrives() {
     let frames = |length: u8| {
-        let mut frames = Frames::new(true, 16);
+        let mut frames = Frames::new(Encoding::Protobuf, 16);
         frames.push(&[0, 0, 0, length]);
         frames
     };

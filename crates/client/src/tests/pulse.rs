@@ -94,9 +94,23 @@ async fn requests_on_a_silent_connection_fail_within_half_a_minute() {
     line.send_replace(NOTHING);
     let start = Instant::now();
     let lost = connection.send(request()).await.map(|_| ()).unwrap_err();
-    assert!(matches!(lost, TransportError::Lost(_)), "{lost:?}");
+    let TransportError::Silent { sent, .. } = lost else { panic!("{lost:?}") };
+    assert_eq!(sent, start, "the server may not know that it is over");
     assert!(start.elapsed() <= Duration::from_secs(26), "{:?}", start.elapsed());
     assert!(connection.is_closed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ends_a_connection_has_not_fallen_silent() {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let server = tokio::spawn(serve(theirs, Answers::Never));
+    let connection = Connection::open(ours).await.unwrap();
+    let request = connection.send(request());
+    tokio::pin!(request);
+    assert!(tokio::time::timeout(Duration::from_secs(1), &mut request).await.is_err());
+    server.abort();
+    let lost = request.await.map(|_| ()).unwrap_err();
+    assert!(matches!(lost, TransportError::Lost(_)), "{lost:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,10 +131,10 @@ async fn one_request_without_a_response_makes_a_connection_suspect() {
     let (connection, line) = connect(Answers::AtOnce).await;
     connection.send(request()).await.unwrap();
     line.send_replace(NOTHING);
-    let vigil = connection.pulse().vigil();
+    let mark = connection.pulse().mark();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(!connection.pulse().is_suspect(), "no request was sent yet");
-    connection.pulse().given_up(&vigil);
+    connection.pulse().given_up(&mark);
     assert!(connection.pulse().is_suspect());
     assert!(closes_within(&connection, 16).await);
 }
@@ -128,9 +142,9 @@ async fn one_request_without_a_response_makes_a_connection_suspect() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_cancelled_early_does_not_make_a_connection_suspect() {
     let (connection, _line) = connect(Answers::Never).await;
-    let vigil = connection.pulse().vigil();
+    let mark = connection.pulse().mark();
     tokio::time::sleep(Duration::from_millis(900)).await;
-    connection.pulse().given_up(&vigil);
+    connection.pulse().given_up(&mark);
     assert!(!connection.pulse().is_suspect());
 }
 
@@ -150,9 +164,9 @@ async fn a_server_that_sends_but_does_not_receive_is_given_up_too() {
     let mut body = connection.send(request()).await.unwrap().into_body();
     let reader = tokio::spawn(async move { while let Some(Ok(_)) = body.frame().await {} });
     line.send_replace(Carries { to_server: false, to_client: true });
-    let vigil = connection.pulse().vigil();
+    let mark = connection.pulse().mark();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    connection.pulse().given_up(&vigil);
+    connection.pulse().given_up(&mark);
     assert!(!connection.pulse().is_suspect(), "data was received");
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(connection.pulse().is_suspect(), "but no answer to a ping");

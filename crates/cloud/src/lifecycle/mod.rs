@@ -6,7 +6,9 @@
 //! - **Watches** Nodes, and looks up machines in rounds, `--node-monitor-period` apart. **Writes** that one taint, and
 //!   deletes Nodes.
 //! - Upstream: `cloud-provider/controllers/nodelifecycle`. What differs: a Node is deleted only if its uid is still the
-//!   same, and several machines are looked up concurrently.
+//!   same, and several machines are looked up concurrently. A Node that is being deleted already is left alone, where upstream
+//!   deletes it again in every round, with an event; that it is gone is no failure. A shutdown taint that is there stays as it is,
+//!   where upstream removes its value and time.
 
 pub mod invariants;
 pub mod plan;

@@ -14,7 +14,7 @@ use crate::provider::AnyInstances;
 use crate::surroundings::{all, nodes_by_name};
 
 /// How many machines are looked up at once.
-const AT_ONCE: usize = 16;
+const CONCURRENCY: usize = 16;
 
 pub(super) struct Controller {
     pub(super) instances: Arc<dyn AnyInstances>,
@@ -30,7 +30,7 @@ impl Periodic for Controller {
     async fn observe(&self, (): &()) -> Result<Vec<Observed>, SyncError> {
         self.running.begin();
         let nodes = nodes_by_name(&self.nodes);
-        Ok(all(AT_ONCE, nodes.into_iter().map(|node| self.look_up(node))).await)
+        Ok(all(CONCURRENCY, nodes.into_iter().map(|node| self.look_up(node))).await)
     }
 
     fn round((): (), nodes: &Vec<Observed>) -> ((), Plan) {

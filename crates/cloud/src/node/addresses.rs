@@ -1,7 +1,7 @@
 //! The addresses of a Node, from its cloud and its kubelet. Pure.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use flyball_api::Node;
 use flyball_api::node::NodeAddress;
@@ -102,8 +102,16 @@ fn preferences(text: &str) -> Result<Vec<IpAddr>, NodeIpProblem> {
     }
 }
 
+/// Numbers of IPv4 addresses may have leading zeros, as for upstream (ParseIPSloppy).
 fn ip_of(text: &str) -> Option<IpAddr> {
-    text.parse::<IpAddr>().ok().map(|ip| ip.to_canonical())
+    let plain = || {
+        let parts = text.split('.').map(|part| match part.trim_start_matches('0') {
+            "" if !part.is_empty() => "0",
+            digits => digits,
+        });
+        parts.collect::<Vec<_>>().join(".").parse::<Ipv4Addr>().ok().map(IpAddr::V4)
+    };
+    text.parse::<IpAddr>().ok().or_else(plain).map(|ip| ip.to_canonical())
 }
 
 fn is_hostname(address: &NodeAddress) -> bool {

@@ -22,29 +22,45 @@ pub fn drifted(labels: &Labels) -> BTreeMap<&'static str, SmolStr> {
     wrong.map(|(ga, value)| (ga, value.into())).collect()
 }
 
+/// The labels of the cloud for a Node that is initialised.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Initial {
+    pub set: BTreeMap<SmolStr, SmolStr>,
+    /// The keys of the labels that are not set.
+    pub ignored: Vec<(SmolStr, Ignored)>,
+}
+
+/// Why a label of the cloud is not set on a Node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Ignored {
+    #[error("a cloud may not set labels of Kubernetes")]
+    OfKubernetes,
+    #[error("the node has this label with another value")]
+    OtherValue,
+}
+
 /// The labels to set on a Node when it is initialised.
-pub fn initial(metadata: &Metadata, present: &Labels) -> BTreeMap<SmolStr, SmolStr> {
+pub fn initial(metadata: &Metadata, present: &Labels) -> Initial {
     let values = [&metadata.zone, &metadata.region, &metadata.instance_type];
     let known = TWINS.iter().zip(values).filter(|(_, value)| !value.is_empty());
-    let mut labels: BTreeMap<SmolStr, SmolStr> = known
+    let mut set: BTreeMap<SmolStr, SmolStr> = known
         .flat_map(|((beta, ga), value)| {
             [(SmolStr::new_static(beta), value), (SmolStr::new_static(ga), value)]
         })
         .map(|(key, value)| (key, value.clone()))
         .collect();
+    let mut ignored = vec![];
     for (key, value) in &metadata.labels {
         match (is_of_kubernetes(key), present.get(key)) {
-            (true, _) => tracing::warn!(%key, "a cloud may not set labels of Kubernetes; ignored"),
-            (false, Some(has)) if has != value => {
-                tracing::warn!(%key, "the node has this label with another value; ignored");
-            }
+            (true, _) => ignored.push((key.clone(), Ignored::OfKubernetes)),
+            (false, Some(has)) if has != value => ignored.push((key.clone(), Ignored::OtherValue)),
             (false, Some(_)) => {}
             (false, None) => {
-                labels.insert(key.clone(), value.clone());
+                set.insert(key.clone(), value.clone());
             }
         }
     }
-    labels
+    Initial { set, ignored }
 }
 
 /// Whether the prefix of a key is `kubernetes.io`, `k8s.io`, or a subdomain of these.

@@ -10,14 +10,14 @@ static TAINT_REMOVAL: Family = Family::histogram(
     Stability::Alpha,
     &[],
     DELAYS,
-    "Time from a node's creation until its uninitialized taint was taken away.",
+    "Number of seconds after node creation when NodeController removed the cloud-provider taint of a single node.",
 );
 static INITIAL_SYNC: Family = Family::histogram(
     "node_controller_initial_node_sync_delay_seconds",
     Stability::Alpha,
     &[],
     DELAYS,
-    "Time from a node's creation until its initialisation was finished.",
+    "Number of seconds after node creation when NodeController finished the initial synchronization of a single node.",
 );
 
 pub(super) struct Delays {

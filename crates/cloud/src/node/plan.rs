@@ -1,8 +1,9 @@
 //! What is written to a Node before, during and after its initialisation. Pure.
 
-use flyball_api::{Node, Object};
-use flyball_client::Patch;
-use flyball_runtime::{Effect, ErrorKinds, Event, Plan, Write};
+use flyball_api::{Node, Object, ObjectMeta};
+use flyball_client::{Error, Patch};
+use flyball_runtime::plan::Answer;
+use flyball_runtime::{Effect, ErrorKinds, Event, Plan, SyncError, Write};
 use serde_json::{Map, Value, json};
 use smol_str::SmolStr;
 
@@ -10,6 +11,8 @@ use super::addresses::{self, NodeIpProblem, preferred};
 use super::labels;
 use crate::Metadata;
 
+/// How many times a Node is initialised that other clients change at the same time.
+pub const ATTEMPTS: usize = 20;
 /// The taint by which a kubelet requests initialisation.
 pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
@@ -60,11 +63,37 @@ pub fn initialise(live: Value, node: &Node, metadata: &Metadata) -> Option<Write
     is_uninitialized(node).then(replace).map(|write| write.why(why).ignore(ErrorKinds::NOT_FOUND))
 }
 
-/// What follows on the initialisation of a Node. The event is emitted even if the addresses could not be written.
-pub fn after_initialisation(node: &Node, metadata: &Metadata) -> Plan {
+/// What follows an attempt to initialise a Node.
+#[derive(Debug)]
+pub enum AfterAttempt {
+    /// It is initialised. The metadata are those in the response, if it had any.
+    Initialised(Option<Box<ObjectMeta>>),
+    /// The Node does not exist any more.
+    Gone,
+    /// It has changed since it was read: read it and plan again.
+    Again,
+}
+
+/// What follows attempt number `attempt` (from 1), given the answer to its write.
+///
+/// # Errors
+/// The write failed for another reason than a conflict, or there were conflicts at each attempt.
+pub fn after_attempt(attempt: usize, answer: Result<Answer, SyncError>) -> Result<AfterAttempt, SyncError> {
+    match answer {
+        Ok(Answer::Written(meta)) => Ok(AfterAttempt::Initialised(meta)),
+        Ok(Answer::Ignored(_)) => Ok(AfterAttempt::Gone),
+        Err(error) if attempt < ATTEMPTS && error.api_error().is_some_and(Error::is_conflict) => {
+            Ok(AfterAttempt::Again)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What follows the initialisation of a Node. The event is emitted even if the addresses could not be written.
+pub fn after_initialisation(node: &Node, metadata: &Metadata) -> Vec<Effect> {
     let synced = Event::normal("Synced", "Node synced successfully");
     let addresses = addresses::plan(node, Some(metadata));
-    Plan::of([Effect::each(addresses.into_iter().chain([synced.into()]))])
+    vec![Effect::each(addresses.into_iter().chain([synced.into()])).into()]
 }
 
 /// The whole Node with provider ID and labels, without the taint.
@@ -72,7 +101,7 @@ pub fn initialised(mut live: Value, node: &Node, metadata: &Metadata) -> Value {
     if node.spec.provider_id.is_empty() && !metadata.provider_id.is_empty() {
         object(&mut live, "spec").insert("providerID".to_owned(), json!(metadata.provider_id));
     }
-    let new = labels::initial(metadata, &node.metadata.labels);
+    let new = labels::initial(metadata, &node.metadata.labels).set;
     if !new.is_empty()
         && let Some(of_meta) =
             object(&mut live, "metadata").entry("labels").or_insert(json!({})).as_object_mut()

@@ -1,26 +1,25 @@
-//! The shell: ask the cloud, plan, execute. The initialisation is planned from a live read, again after each conflict, as
-//! its PUT needs the whole Node and the addresses are written on top of it.
+//! The shell: query the cloud, plan, execute. Initialisation reads the Node from the server and plans again after each conflict,
+//! because its PUT needs the whole Node and the addresses are written afterwards. The order of the requests is here; every
+//! decision is in `plan.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::{Key, Node, Object, Resource, WithRaw};
+use flyball_api::{Key, Node, Object};
 use flyball_cache::Informer;
-use flyball_client::Error;
 use flyball_runtime::events::ObjectRef;
-use flyball_runtime::plan::Answer;
 use flyball_runtime::{Context, Executor, Next, Plan, Reconcile, SyncError};
 use parking_lot::Mutex;
 
 use super::metrics::{Delays, observe};
-use super::plan::{after_initialisation, check, initialise, is_uninitialized, plan};
-use super::{addresses, invariants};
+use super::plan::{
+    AfterAttempt, after_attempt, after_initialisation, check, initialise, is_uninitialized, plan,
+};
+use super::{addresses, invariants, labels};
 use crate::Metadata;
 use crate::provider::AnyInstances;
 
-/// How often a Node is initialised while others write to it.
-const ATTEMPTS: usize = 20;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
 
 pub(super) struct Controller {
@@ -71,6 +70,9 @@ impl Controller {
         };
         check(node, &metadata)
             .map_err(|unfit| SyncError::other(format!("initialising node {name}"), unfit))?;
+        for (label, why) in labels::initial(&metadata, &node.metadata.labels).ignored {
+            tracing::warn!(node = %name, %label, %why, "ignored a label of the cloud");
+        }
         let executor = self.cx.executor(key).about(ObjectRef::of(node));
         // Before the write, since its response may be lost.
         self.pending_addresses.lock().insert(key.clone());
@@ -79,7 +81,7 @@ impl Controller {
             return Ok(Next::Settled);
         };
         observe(&self.delays.taint_removal, node, self.cx.clock.now());
-        let outcome = executor.perform(after_initialisation(&live, &metadata).effects).await;
+        let outcome = executor.perform(after_initialisation(&live, &metadata)).await;
         observe(&self.delays.initial_sync, node, self.cx.clock.now());
         if outcome.is_ok() {
             self.pending_addresses.lock().remove(key);
@@ -96,8 +98,7 @@ impl Controller {
     ) -> Result<Option<Node>, SyncError> {
         let key = node.key();
         for attempt in 1.. {
-            let read = self.cx.client.get_as::<WithRaw<Node>>(&Node::TYPE, &key, None).await;
-            let live = if_exists(read).map_err(SyncError::api(format!("initialising node {key}")))?;
+            let live = self.cx.find_with_raw::<Node>(&key).await?;
             let Some(live) = live.filter(|live| live.metadata.uid == node.metadata.uid) else {
                 return Ok(None);
             };
@@ -107,28 +108,18 @@ impl Controller {
                 return Ok(Some(after));
             };
             self.cx.judge(|| invariants::check(&live, &write, metadata));
-            match executor.perform([write]).await.answer() {
-                Ok(Answer::Written(written)) => {
+            match after_attempt(attempt, executor.perform([write]).await.answer())? {
+                AfterAttempt::Initialised(written) => {
                     // The PUT changes neither status nor annotations, so the rest is as it was read.
                     if let Some(written) = written {
                         after.metadata.resource_version = written.resource_version;
                     }
                     return Ok(Some(after));
                 }
-                Ok(Answer::Ignored(_)) => return Ok(None),
-                Err(error) if attempt < ATTEMPTS && error.api_error().is_some_and(Error::is_conflict) => {
-                    tokio::time::sleep(BETWEEN_ATTEMPTS).await;
-                }
-                Err(error) => return Err(error),
+                AfterAttempt::Gone => return Ok(None),
+                AfterAttempt::Again => tokio::time::sleep(BETWEEN_ATTEMPTS).await,
             }
         }
         Ok(None)
-    }
-}
-
-fn if_exists<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
-    match answer {
-        Err(error) if error.is_not_found() => Ok(None),
-        answer => answer.map(Some),
     }
 }

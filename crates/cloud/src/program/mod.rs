@@ -6,19 +6,20 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod vendor;
 
-use std::path::Path;
+use std::io::Write;
 use std::process::ExitCode;
 
 use flyball_manager::options::Options;
 use flyball_manager::program::main_of;
-use flyball_manager::{Component, Equipment, Prepared, ServeMore};
+use flyball_manager::{Component, Equipment, Foundation, Prepared, Release, ServeMore};
 use flyball_runtime::config::Config;
 use flyball_runtime::gates::Gate;
 use flyball_runtime::{Chain, Extensions};
 use flyball_serving::ServingOptions;
 
-use crate::{Cloud, Provider, route, webhook};
+use crate::{Cloud, Opening, Provider, route, webhook};
 
 const NAME: &str = "cloud-controller-manager";
 const PORT: i32 = 10258;
@@ -51,7 +52,7 @@ routes to the pods of every node. --cloud-provider says whose cloud.
                 | Gate::WatchListClient
         )
     },
-    release_gate: None,
+    release: Release::Never,
 };
 
 /// The `main` of a cloud-controller-manager with these providers.
@@ -62,7 +63,15 @@ pub fn main(providers: &'static [Provider]) -> ExitCode {
 /// The same with other flags or more controllers. Controllers find their [`Cloud`] in
 /// [`Context::extensions`](flyball_runtime::Context).
 pub fn main_with(component: &'static Component, providers: &'static [Provider]) -> ExitCode {
-    main_of(component, |prepared| equip(providers, prepared))
+    match vendor::with_flags(component, providers) {
+        Ok(component) => main_of(component, async |prepared: &Prepared, foundation: &Foundation| {
+            equip(providers, prepared, foundation).await
+        }),
+        Err(problem) => {
+            let _ = writeln!(std::io::stderr(), "{}: {problem}", component.name);
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn defaults() -> Options {
@@ -78,10 +87,20 @@ fn defaults() -> Options {
     options
 }
 
-fn equip(providers: &[Provider], prepared: &Prepared) -> Result<Equipment, Vec<String>> {
-    let cloud = open(providers, &prepared.options.config).map_err(|problem| vec![problem])?;
+async fn equip(
+    providers: &[Provider],
+    prepared: &Prepared,
+    foundation: &Foundation,
+) -> Result<Equipment, Vec<String>> {
+    if flyball_manager::is_shadow() {
+        let shadow = flyball_manager::SHADOW;
+        return Err(vec![format!(
+            "{shadow} is set, but only writes to the API server can be left out: the cloud itself would be changed; unset it"
+        )]);
+    }
+    let cloud = open(providers, prepared, foundation).await.map_err(|problem| vec![problem])?;
     fits(&cloud, prepared).map_err(|problem| vec![problem])?;
-    let beginning = cloud.clone();
+    let (beginning, ending) = (cloud.clone(), cloud.clone());
     let options = prepared.options.clone();
     let webhooks = webhook::chosen(&cloud.webhooks, &options.config.cloud.webhook.webhooks)
         .map_err(|problem| vec![problem])?;
@@ -90,14 +109,13 @@ fn equip(providers: &[Provider], prepared: &Prepared) -> Result<Equipment, Vec<S
         serve: is_on
             .then(|| -> ServeMore { Box::new(move |metrics| webhook::serve(&webhooks, &options, metrics)) }),
         extensions: Extensions::default().with(cloud),
-        begin: Some(Box::new(move |surroundings| {
-            Box::pin(async move { beginning.begin(surroundings).await })
-        })),
+        begin: Some(Box::new(move |context| Box::pin(async move { beginning.begin(context).await }))),
+        end: Some(Box::new(move |why| Box::pin(async move { ending.end(why).await }))),
     })
 }
 
-fn open(providers: &[Provider], config: &Config) -> Result<Cloud, String> {
-    let settings = &config.kube_cloud_shared.cloud_provider;
+async fn open(providers: &[Provider], prepared: &Prepared, foundation: &Foundation) -> Result<Cloud, String> {
+    let settings = &prepared.options.config.kube_cloud_shared.cloud_provider;
     let Some(provider) = providers.iter().find(|provider| provider.name == settings.name) else {
         let names: Vec<&str> = providers.iter().map(|provider| provider.name).collect();
         return Err(format!(
@@ -106,10 +124,10 @@ fn open(providers: &[Provider], config: &Config) -> Result<Cloud, String> {
             names.join(", ")
         ));
     };
-    let file = Some(settings.cloud_config_file.as_str()).filter(|file| !file.is_empty());
-    (provider.open)(file.map(Path::new)).map_err(|error| {
-        let (flag, name) =
-            (if file.is_some() { "--cloud-config" } else { "--cloud-provider" }, provider.name);
+    let opening = Opening::new(provider.name, prepared, foundation);
+    let has_file = opening.config_file.is_some();
+    (provider.open)(opening).await.map_err(|error| {
+        let (flag, name) = (if has_file { "--cloud-config" } else { "--cloud-provider" }, provider.name);
         format!("{flag}: the cloud of provider {name:?} cannot be opened: {}", Chain(&*error))
     })
 }

@@ -1,7 +1,11 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use flyball_manager::flags::Invocation;
-use flyball_manager::prepare;
+use flyball_manager::flags::{Flag, Invocation, VendorFlag};
+use flyball_manager::{Ending, prepare};
+use flyball_runtime::Metrics;
+use parking_lot::Mutex;
 
 use super::*;
 use crate::simulated;
@@ -18,9 +22,14 @@ fn prepared(arguments: &[&str]) -> Result<Prepared, Vec<String>> {
     }
 }
 
-fn refused(arguments: &[&str]) -> String {
-    let opened =
-        prepared(arguments).and_then(|prepared| equip(&[simulated::PROVIDER], &prepared).map(|_| ()));
+async fn refused(arguments: &[&str]) -> String {
+    let opened = match prepared(arguments) {
+        Ok(prepared) => {
+            let (_running, foundation) = Foundation::new(NAME, Metrics::default());
+            equip(&[simulated::PROVIDER], &prepared, &foundation).await.map(drop)
+        }
+        Err(problems) => Err(problems),
+    };
     opened.err().unwrap_or_default().join("; ")
 }
 
@@ -72,8 +81,8 @@ fn controllers_are_found_under_both_names_and_all_are_on() {
     }
 }
 
-#[test]
-fn mistakes_are_named() {
+#[tokio::test]
+async fn mistakes_are_named() {
     #[rustfmt::skip]
     let table: &[(&[&str], &str)] = &[
         (&[],                                                            "--cloud-provider must name a cloud provider"),
@@ -97,28 +106,103 @@ fn mistakes_are_named() {
         (&["fast"],                                                      "cloud-controller-manager takes no arguments, only flags; got \"fast\""),
     ];
     for (arguments, want) in table {
-        assert_eq!(refused(arguments), *want, "{arguments:?}");
+        assert_eq!(refused(arguments).await, *want, "{arguments:?}");
     }
 }
 
-#[test]
-fn a_cloud_with_routes_needs_a_range_and_an_untagged_one_a_word() {
-    let open = |text: &str, further: &[&str]| {
+#[tokio::test]
+async fn a_cloud_with_routes_needs_a_range_and_an_untagged_one_a_word() {
+    let open = async |text: &str, further: &[&str]| {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         let config = format!("--cloud-config={}", file.path().display());
         let arguments: Vec<&str> =
             ["--cloud-provider=simulated", &config].into_iter().chain(further.iter().copied()).collect();
-        refused(&arguments)
+        refused(&arguments).await
     };
     let need = "--configure-cloud-routes needs --cluster-cidr, such as 10.244.0.0/16 \
                 (--configure-cloud-routes=false does without routes)";
-    assert_eq!(open("routes: []", &[]), need);
-    assert_eq!(open("routes: []", &["--cluster-cidr=10.0.0.0/8"]), "");
-    assert_eq!(open("routes: []", &["--configure-cloud-routes=false"]), "");
-    assert_eq!(open("routes: []", &["--controllers=service"]), "");
+    assert_eq!(open("routes: []", &[]).await, need);
+    assert_eq!(open("routes: []", &["--cluster-cidr=10.0.0.0/8"]).await, "");
+    assert_eq!(open("routes: []", &["--configure-cloud-routes=false"]).await, "");
+    assert_eq!(open("routes: []", &["--controllers=service"]).await, "");
     let untagged = "the cloud of provider \"simulated\" does not say which cluster its resources belong to; \
                     --allow-untagged-cloud goes on nevertheless";
-    assert_eq!(open("untagged: true", &[]), untagged);
-    assert_eq!(open("untagged: true", &["--allow-untagged-cloud"]), "");
+    assert_eq!(open("untagged: true", &[]).await, untagged);
+    assert_eq!(open("untagged: true", &["--allow-untagged-cloud"]).await, "");
+}
+
+const ENDPOINT: VendorFlag<String> =
+    VendorFlag::text("acme-endpoint", "https://acme.example", "Where it is.");
+const PATIENCE: VendorFlag<Duration> = VendorFlag::duration("acme-patience", "5s", "How long to wait.");
+const DRY: VendorFlag<bool> = VendorFlag::switch("acme-dry-run", "Change nothing.");
+const MANY: VendorFlag<i32> = VendorFlag::integer("acme-retries", "three", "How often.");
+const KUBECONFIG: VendorFlag<String> = VendorFlag::text("kubeconfig", "", "Another one.");
+
+const fn acme(flags: &'static [Flag]) -> Provider {
+    Provider::new("acme", |_| Box::pin(async { Ok(Cloud::new("acme")) })).with_flags(flags)
+}
+
+#[test]
+fn flags_of_a_provider_are_parsed_shown_and_read_with_their_types() {
+    const ACME: &[Provider] = &[acme(&[ENDPOINT.flag(), PATIENCE.flag(), DRY.flag()])];
+    let component = vendor::with_flags(&CLOUD_CONTROLLER_MANAGER, ACME).unwrap();
+    let help = component.help();
+    assert!(help.contains("Acme flags:"), "{help}");
+    assert!(help.contains("--acme-endpoint string (default https://acme.example)"), "{help}");
+    assert!(help.contains("--acme-dry-run\n"), "{help}");
+    #[rustfmt::skip]
+    let table: &[(&[&str], &str)] = &[
+        (&[],                                            "https://acme.example 5s false"),
+        (&["--acme_patience", "1m", "--acme-dry-run"],   "https://acme.example 60s true"),
+        (&["--acme-endpoint=x", "--acme-endpoint=y"],    "y 5s false"),
+        (&["--acme-patience=soon"],                      "--acme-patience: \"soon\" is not a duration"),
+        (&["--acme-endpont=x"],                          "unknown flag --acme-endpont; did you mean --acme-endpoint?"),
+    ];
+    for (arguments, want) in table {
+        let shown = match component.parse(arguments) {
+            Ok(Invocation::Run(parsed)) => {
+                let values = parsed.options.vendor;
+                format!("{} {:?} {}", ENDPOINT.get(&values), PATIENCE.get(&values), DRY.get(&values))
+            }
+            Err(error) => error.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert!(shown.starts_with(want), "{arguments:?}: {shown}");
+    }
+}
+
+#[test]
+fn mistakes_in_the_flags_of_a_provider_are_named() {
+    const WRONG: &[(&[Provider], &str)] = &[
+        (
+            &[acme(&[KUBECONFIG.flag()])],
+            "the cloud provider \"acme\" adds the flag --kubeconfig, which exists",
+        ),
+        (
+            &[acme(&[MANY.flag()])],
+            "the cloud provider \"acme\": the default of --acme-retries: \"three\" is not a whole number",
+        ),
+    ];
+    for (providers, want) in WRONG {
+        let problem = vendor::with_flags(&CLOUD_CONTROLLER_MANAGER, providers).unwrap_err();
+        assert!(problem.starts_with(want), "{problem}");
+    }
+    assert!(std::ptr::eq(
+        vendor::with_flags(&CLOUD_CONTROLLER_MANAGER, &[simulated::PROVIDER]).unwrap(),
+        &CLOUD_CONTROLLER_MANAGER
+    ));
+}
+
+#[tokio::test]
+async fn the_hooks_run_and_hear_why() {
+    let heard = Arc::new(Mutex::new(vec![]));
+    let seen = heard.clone();
+    let cloud = Cloud::new("acme").on_end(move |why| {
+        seen.lock().push(why);
+        std::future::ready(())
+    });
+    cloud.end(Ending::LeaseLost).await;
+    cloud.clone().end(Ending::Shutdown).await;
+    assert_eq!(*heard.lock(), [Ending::LeaseLost, Ending::Shutdown]);
 }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use flyball_outbound::HttpError;
+use flyball_runtime::Chain;
+
 /// Why a call to a cloud failed. Controllers treat some of these specially; everything else is retried.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -26,6 +29,16 @@ pub enum CloudError {
     },
     #[error(transparent)]
     Failed(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// A server that wants to be left alone is left alone.
+impl From<HttpError> for CloudError {
+    fn from(error: HttpError) -> Self {
+        match error.retry_after {
+            Some(after) => Self::RetryAfter { message: Chain(&error).to_string(), after },
+            None => Self::failed(error),
+        }
+    }
 }
 
 impl CloudError {

@@ -7,14 +7,15 @@ mod balancers;
 mod erased;
 mod error;
 mod instances;
+mod opening;
 mod routes;
 
 use std::fmt;
 use std::future::Future;
-use std::path::Path;
 use std::sync::Arc;
 
-use flyball_manager::Surroundings;
+use flyball_manager::flags::Flag;
+use flyball_manager::{Ending, LeaderContext};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
@@ -24,6 +25,7 @@ pub use balancers::{LoadBalancers, default_name};
 pub(crate) use erased::{AnyInstances, AnyLoadBalancers, AnyRoutes};
 pub use error::CloudError;
 pub use instances::{Instances, Metadata};
+pub use opening::Opening;
 pub use routes::{Route, Routes};
 
 /// A kind of cloud, by its name in `--cloud-provider`.
@@ -31,15 +33,32 @@ pub use routes::{Route, Routes};
 pub struct Provider {
     /// The name, also in front of provider IDs: `name://machine`.
     pub name: &'static str,
-    /// Opens a cloud of this kind, given the file of `--cloud-config` if there is one. An error should name what is
-    /// wrong in the file and what would be right.
-    pub open: fn(config: Option<&Path>) -> Result<Cloud, OpenError>,
+    /// The provider's own flags. [`Opening::flags`] has their values.
+    pub flags: &'static [Flag],
+    /// Opens a cloud of this kind. The process does not serve its port before it is open, so this should not wait for a slow
+    /// cloud. An error should name what is wrong in the flags or in the file, and what would be right.
+    pub open: Open,
+}
+
+/// See [`Provider::open`]; for an `async fn open`, `|opening| Box::pin(open(opening))`.
+pub type Open = fn(Opening) -> BoxFuture<'static, Result<Cloud, OpenError>>;
+
+impl Provider {
+    pub const fn new(name: &'static str, open: Open) -> Self {
+        Self { name, flags: &[], open }
+    }
+
+    /// The same with flags of its own, under a heading of their own in `--help`.
+    pub const fn with_flags(self, flags: &'static [Flag]) -> Self {
+        Self { flags, ..self }
+    }
 }
 
 /// Why a cloud cannot be opened.
 pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
 
-type Begin = Arc<dyn Fn(Surroundings) -> BoxFuture<'static, ()> + Send + Sync>;
+type Begin = Arc<dyn Fn(LeaderContext) -> BoxFuture<'static, ()> + Send + Sync>;
+type End = Arc<dyn Fn(Ending) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// An opened cloud and its parts. Clones are cheap and share the same parts.
 ///
@@ -70,6 +89,7 @@ pub struct Cloud {
     name: &'static str,
     is_tagged: bool,
     begin: Option<Begin>,
+    end: Option<End>,
     pub(crate) instances: Option<Arc<dyn AnyInstances>>,
     pub(crate) load_balancers: Option<Arc<dyn AnyLoadBalancers>>,
     pub(crate) routes: Option<Arc<dyn AnyRoutes>>,
@@ -83,6 +103,7 @@ impl Cloud {
             name,
             is_tagged: true,
             begin: None,
+            end: None,
             instances: None,
             load_balancers: None,
             routes: None,
@@ -119,9 +140,22 @@ impl Cloud {
     /// loop.
     pub fn on_begin<F: Future<Output = ()> + Send + 'static>(
         self,
-        begin: impl Fn(Surroundings) -> F + Send + Sync + 'static,
+        begin: impl Fn(LeaderContext) -> F + Send + Sync + 'static,
     ) -> Self {
-        Self { begin: Some(Arc::new(move |surroundings| begin(surroundings).boxed())), ..self }
+        Self { begin: Some(Arc::new(move |context| begin(context).boxed())), ..self }
+    }
+
+    /// Runs `end` when this process stops leading or exits, if it has led: for example to withdraw addresses that it announces.
+    /// After a lost lease, calls of controllers may still arrive: refuse them from then on. The process ends when `end` has
+    /// completed, or before another process may lead (`--leader-elect-lease-duration` less `--leader-elect-renew-deadline`), or
+    /// after the time for a shutdown.
+    ///
+    /// A process that is killed does not get so far. What must not outlive it needs a lifetime of its own.
+    pub fn on_end<F: Future<Output = ()> + Send + 'static>(
+        self,
+        end: impl Fn(Ending) -> F + Send + Sync + 'static,
+    ) -> Self {
+        Self { end: Some(Arc::new(move |why| end(why).boxed())), ..self }
     }
 
     pub fn name(&self) -> &'static str {
@@ -146,9 +180,16 @@ impl Cloud {
     }
 
     /// Runs what was given to [`on_begin`](Self::on_begin).
-    pub async fn begin(&self, surroundings: Surroundings) {
+    pub async fn begin(&self, context: LeaderContext) {
         if let Some(begin) = &self.begin {
-            begin(surroundings).await;
+            begin(context).await;
+        }
+    }
+
+    /// Runs what was given to [`on_end`](Self::on_end).
+    pub async fn end(&self, why: Ending) {
+        if let Some(end) = &self.end {
+            end(why).await;
         }
     }
 }

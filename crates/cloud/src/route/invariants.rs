@@ -35,7 +35,7 @@ pub fn check(view: &View<'_>, calls: &CloudCalls) -> Result<(), String> {
         }
     }
     match plan(&View { routes: &routes, ..*view }) {
-        rest if rest == CloudCalls::default() => Ok(()),
+        rest if rest.is_empty() => Ok(()),
         rest => Err(format!("after the calls there is more to do: {rest:?}")),
     }
 }

@@ -41,7 +41,7 @@ static SYNCS: Family = Family::counter(
     "route_controller_route_sync_total",
     Stability::Alpha,
     &[],
-    "Rounds in which the routes of the cloud were compared with the nodes.",
+    "A metric counting the amount of times routes have been synced with the cloud provider.",
 );
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {

@@ -1,4 +1,4 @@
-//! Spaces out rounds that changes ask for.
+//! Limits the rate of rounds that are triggered by changes.
 
 use std::time::Duration;
 

@@ -26,6 +26,14 @@ pub struct View<'a> {
 pub struct CloudCalls {
     pub delete: Vec<Route>,
     pub create: Vec<NewRoute>,
+    /// Routes that are left alone because their destination cannot be parsed.
+    pub unparsable: Vec<Route>,
+}
+
+impl CloudCalls {
+    pub fn is_empty(&self) -> bool {
+        self.delete.is_empty() && self.create.is_empty()
+    }
 }
 
 /// A route to create.
@@ -63,7 +71,9 @@ pub fn plan(view: &View<'_>) -> CloudCalls {
         is_ours(route, view.ranges) && !is_useful
     };
     let delete = view.routes.iter().filter(is_wrong).cloned().collect();
-    let mut calls = CloudCalls { delete, create: vec![] };
+    let unparsable =
+        view.routes.iter().filter(|route| parse(&route.destination).is_none()).cloned().collect();
+    let mut calls = CloudCalls { delete, create: vec![], unparsable };
     for node in view.nodes {
         // A range that is listed twice needs one route.
         let ranges: BTreeSet<&SmolStr> = node.spec.pod_cidrs.iter().collect();
@@ -97,10 +107,7 @@ fn are_same(a: &[NodeAddress], b: &[NodeAddress]) -> bool {
 
 /// Whether a route is in one of the ranges, entirely or with one end. A route that cannot be parsed is not.
 fn is_ours(route: &Route, ranges: &[IpNet]) -> bool {
-    let Some(destination) = parse(&route.destination) else {
-        tracing::warn!(route = %route.name, destination = %route.destination, "cannot parse the destination of a route; it is left alone");
-        return false;
-    };
+    let Some(destination) = parse(&route.destination) else { return false };
     let ends = [destination.network(), destination.broadcast()];
     ranges.iter().any(|range| ends.iter().any(|end| range.contains(end)))
 }

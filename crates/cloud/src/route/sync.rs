@@ -19,7 +19,7 @@ use crate::provider::AnyRoutes;
 use crate::surroundings::{all, nodes_by_name};
 
 /// How many calls to the cloud are under way at once.
-const AT_ONCE: usize = 200;
+const CONCURRENCY: usize = 200;
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -69,8 +69,11 @@ impl Reconcile for Controller {
 
 impl Controller {
     async fn call(&self, calls: CloudCalls) -> Vec<Creation> {
-        all(AT_ONCE, calls.delete.iter().map(|route| self.delete(route))).await;
-        all(AT_ONCE, calls.create.into_iter().map(|new| self.create(new))).await
+        for Route { name, destination, .. } in &calls.unparsable {
+            tracing::warn!(route = %name, %destination, "cannot parse the destination of a route; it is left alone");
+        }
+        all(CONCURRENCY, calls.delete.iter().map(|route| self.delete(route))).await;
+        all(CONCURRENCY, calls.create.into_iter().map(|new| self.create(new))).await
     }
 
     async fn delete(&self, route: &Route) {

@@ -10,27 +10,27 @@ static SYNCS: Family = Family::counter(
     "service_controller_loadbalancer_sync_total",
     Stability::Alpha,
     &[],
-    "Load balancers that were pointed to other nodes.",
+    "A metric counting the amount of times any load balancer has been configured, as an effect of service/node changes on the cluster",
 );
 static ERRORS: Family = Family::counter(
     "service_controller_nodesync_error_total",
     Stability::Alpha,
     &[],
-    "Load balancers that could not be pointed to other nodes.",
+    "A metric counting the amount of times any load balancer has been configured and errored, as an effect of node changes on the cluster",
 );
 static NODE_SYNC: Family = Family::histogram(
     "service_controller_nodesync_latency_seconds",
     Stability::Alpha,
     &[],
     LATENCIES,
-    "Time from a change of nodes until all load balancers have followed.",
+    "A metric measuring the latency for nodesync which updates loadbalancer hosts on cluster node updates.",
 );
 static UPDATE: Family = Family::histogram(
     "service_controller_update_loadbalancer_host_latency_seconds",
     Stability::Alpha,
     &[],
     LATENCIES,
-    "Time that it takes to point a load balancer to other nodes.",
+    "A metric measuring the latency for updating each load balancer hosts.",
 );
 
 #[derive(Clone)]

@@ -10,7 +10,10 @@
 //!   not even when nodes change; the load balancer of a Service that was deleted without its finalizer is deleted, too; a
 //!   Service in deletion that never had one is left alone; a status that differs only by what the API server has filled in
 //!   (`ipMode`) is not written again; a change of nodes ends the backoff of a Service whose load balancer
-//!   could not be ensured (upstream updates its nodes first, and ensures it at once if that fails).
+//!   could not be ensured (upstream updates its nodes first, and ensures it at once if that fails);
+//!   a delay that the cloud asks for (`RetryAfter`) counts for every call (upstream: for those that ensure a load balancer, and for the
+//!   deletion for a Service without the finalizer); all changes of nodes are one key of the queue `node` (upstream: one for each
+//!   node, so that `workqueue_adds_total` and `service_controller_nodesync_latency_seconds` count more).
 //! - There are two shells: `sync` changes load balancers; `nodes` queues the Services that a change of nodes concerns.
 
 pub mod backends;

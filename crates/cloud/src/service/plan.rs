@@ -10,7 +10,7 @@ use std::time::Duration;
 use flyball_api::service::LoadBalancerStatus;
 use flyball_api::{Node, Object, Service};
 use flyball_client::Patch;
-use flyball_runtime::{Effect, ErrorKinds, Event, Message, Write};
+use flyball_runtime::{Chain, Effect, ErrorKinds, Event, Message, Write};
 use serde_json::{Value, json};
 
 use super::backends::{Backends, listed};
@@ -65,8 +65,8 @@ pub enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfGone {
     Continue,
-    /// End the sync, and remove the record of the Service: it has no load balancer.
-    Stop,
+    /// Skip the remaining steps, and plan again with [`Answer::Gone`].
+    PlanAgain,
 }
 
 /// A call to the cloud about the load balancer of the Service.
@@ -78,7 +78,7 @@ pub enum Call {
     Delete,
 }
 
-/// The answer to a [`Call`].
+/// The answer to a [`Call`], or to a write that fails because the Service is gone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// Whether there is a load balancer.
@@ -88,11 +88,24 @@ pub enum Answer {
     Done,
     /// Another component manages the load balancer.
     ManagedElsewhere,
+    /// The Service does not exist any more, see [`IfGone::PlanAgain`].
+    Gone,
     Failed {
         error: String,
         /// The delay that the cloud requires before the next call.
         retry_after: Option<Duration>,
     },
+}
+
+impl Answer {
+    /// What an error of the cloud means. That another component manages the load balancer is no failure, except for `Get`, which has to
+    /// say whether there is one.
+    pub fn of_error(call: Call, error: &CloudError) -> Self {
+        match error {
+            CloudError::ImplementedElsewhere if call != Call::Get => Self::ManagedElsewhere,
+            error => Self::Failed { retry_after: error.retry_after(), error: Chain(error).to_string() },
+        }
+    }
 }
 
 /// A change of the controller's records or metrics.
@@ -123,6 +136,14 @@ pub fn action(view: &View<'_>) -> Action {
         return Action::Ensure;
     }
     if has == *backends { Action::Leave } else { Action::UpdateNodes }
+}
+
+/// A clean-up that failed is tried again after this long, whatever the backoff and whatever delay the cloud requires.
+const CLEANUP_PERIOD: Duration = Duration::from_secs(30);
+
+/// After which delay to sync the Service again, besides its retries.
+pub fn sync_again_after(view: &View<'_>, is_settled: bool) -> Option<Duration> {
+    (action(view) == Action::CleanUp && !is_settled).then_some(CLEANUP_PERIOD)
 }
 
 /// The next steps, given the answers of the cloud so far.
@@ -160,6 +181,8 @@ fn ensure(view: &View<'_>, answers: &[Answer]) -> Vec<Step> {
         [Answer::Failed { error, retry_after }] => {
             failed("failed to ensure load balancer", error, *retry_after)
         }
+        // It was deleted before it got the finalizer, so it has no load balancer.
+        [Answer::Gone] => vec![Step::Record(RecordChange::Deleted)],
         _ => vec![Step::Record(RecordChange::Ensured)],
     }
 }
@@ -276,7 +299,7 @@ impl Purpose {
     fn words(self) -> (IfGone, &'static str, &'static str) {
         match self {
             Self::AddFinalizer => (
-                IfGone::Stop,
+                IfGone::PlanAgain,
                 "its load balancer must be deleted before it",
                 "failed to add load balancer cleanup finalizer: ",
             ),

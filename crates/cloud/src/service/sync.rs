@@ -1,25 +1,20 @@
 //! The shell: look up, plan, carry out the steps; after each call to the cloud, plan again with its answer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flyball_api::{Key, Node, Object, Service};
 use flyball_cache::Informer;
 use flyball_queue::Queue;
 use flyball_runtime::events::{ObjectRef, Recorder};
-use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
+use flyball_runtime::{Context, Next, Reconcile, SyncError};
 use tokio::time::Instant;
 
 use super::backends::{Backends, backends, eligible};
 use super::invariants;
 use super::metrics::ServiceMetrics;
-use super::plan::{Action, Answer, Call, IfGone, RecordChange, Step, View, action, plan, plan_deleted};
+use super::plan::{Answer, Call, IfGone, RecordChange, Step, View, plan, plan_deleted, sync_again_after};
 use super::records::Records;
-use crate::CloudError;
 use crate::provider::AnyLoadBalancers;
-
-/// A clean-up that failed is tried again after this long, whatever the backoff.
-const CLEANUP_PERIOD: Duration = Duration::from_secs(30);
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -79,8 +74,8 @@ impl Controller {
         };
         self.cx.judge(|| invariants::check(&view));
         let next = self.carry_out(key, &subject, |answers| plan(&view, answers)).await;
-        if action(&view) == Action::CleanUp && !matches!(next, Ok(Next::Settled)) {
-            self.queue.add_after(key.clone(), CLEANUP_PERIOD);
+        if let Some(delay) = sync_again_after(&view, matches!(next, Ok(Next::Settled))) {
+            self.queue.add_after(key.clone(), delay);
         }
         next
     }
@@ -100,11 +95,11 @@ impl Controller {
                 match step {
                     Step::Api(effect) => {
                         let outcome = executor.perform([effect]).await;
-                        let is_end = outcome.ignored().any(|(if_gone, _)| *if_gone == IfGone::Stop);
+                        let plans_again = outcome.ignored().any(|(if_gone, _)| *if_gone == IfGone::PlanAgain);
                         outcome.result()?;
-                        if is_end {
-                            self.records.forget(key);
-                            return Ok(Next::Settled);
+                        if plans_again {
+                            answers.push(Answer::Gone);
+                            break;
                         }
                     }
                     Step::Call(call) => answers.push(self.call(key, subject, call).await),
@@ -147,12 +142,12 @@ impl Controller {
                 updated.map(|()| Answer::Done)
             }
         };
-        answer.unwrap_or_else(|error| match error {
-            CloudError::ImplementedElsewhere if call != Call::Get => Answer::ManagedElsewhere,
-            error => {
-                tracing::warn!(service = %key, ?call, error = %Chain(&error), "a call to the cloud failed");
-                Answer::Failed { retry_after: error.retry_after(), error: Chain(&error).to_string() }
+        answer.unwrap_or_else(|error| {
+            let answer = Answer::of_error(call, &error);
+            if let Answer::Failed { error, .. } = &answer {
+                tracing::warn!(service = %key, ?call, error, "a call to the cloud failed");
             }
+            answer
         })
     }
 }

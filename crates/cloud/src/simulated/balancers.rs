@@ -11,8 +11,8 @@ use serde_json::json;
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
 
-use super::pool::{choose, shown};
 use super::{Call, Simulated};
+use crate::kit::{choose, shown};
 use crate::provider::{CloudError, LoadBalancers, default_name};
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,22 +1,26 @@
 //! The configuration file of a simulated cloud.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use flyball_api::node::NodeAddress;
 use flyball_runtime::config::duration;
 use ipnet::IpNet;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use smol_str::{SmolStr, format_smolstr};
 
 use super::Call;
+use crate::kit::{Checked, Written};
 use crate::provider::{CloudError, Route};
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Config {
     /// Its machines; `None` for a cloud without machines.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "machines")]
     pub machines: Option<Vec<Machine>>,
     /// Its load balancers; `None` for a cloud without load balancers.
     #[serde(default)]
@@ -154,6 +158,7 @@ pub struct SimulatedRoute {
     /// The node it leads to.
     pub node: SmolStr,
     /// The range it is for.
+    #[serde(deserialize_with = "range")]
     pub destination: SmolStr,
     pub blackhole: bool,
 }
@@ -167,41 +172,87 @@ impl SimulatedRoute {
     }
 }
 
-impl Config {
-    /// What is invalid, if anything.
-    pub(super) fn problem(&self) -> Option<String> {
-        let (mut names, mut ids) = (BTreeSet::new(), BTreeSet::new());
-        for (n, machine) in self.machines.iter().flatten().enumerate() {
-            if machine.name.is_empty() {
-                return Some(format!("machines[{n}] has no name"));
-            }
-            if !names.insert(&machine.name) || !ids.insert(machine.id()) {
-                return Some(format!("machines[{n}]: there are two machines {:?}", machine.name));
-            }
-            if let Some(address) =
-                machine.addresses.iter().find(|a| a.type_.is_empty() || a.address.is_empty())
-            {
-                return Some(format!("machines[{n}]: an address needs type and address, not {address:?}"));
-            }
-        }
-        let pool = self.load_balancers.as_ref();
-        if pool.is_some_and(|pool| pool.addresses.is_empty()) {
+impl Checked for Config {
+    fn problem(&self) -> Option<String> {
+        if self.load_balancers.as_ref().is_some_and(|pool| pool.addresses.is_empty()) {
             return Some("loadBalancers.addresses needs a range, such as 192.0.2.0/24".to_owned());
         }
         let mut routes = self.routes.iter().flatten().enumerate();
-        let unreadable = routes.find(|(_, route)| route.destination.parse::<IpNet>().is_err())?;
-        let (n, SimulatedRoute { destination, .. }) = unreadable;
-        Some(format!("routes[{n}].destination must be a range such as 10.244.1.0/24, not {destination:?}"))
+        let (n, _) = routes.find(|(_, route)| route.destination.is_empty())?;
+        Some(format!("routes[{n}] needs a destination, a range such as 10.244.1.0/24"))
     }
 }
 
 fn ranges<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<IpNet>, D::Error> {
-    let texts: Vec<String> = Vec::deserialize(from)?;
-    let range = |text: String| {
-        let wrong = || format!("{text:?} is not a range such as 192.0.2.0/24");
-        text.parse().map_err(|_| serde::de::Error::custom(wrong()))
-    };
-    texts.into_iter().map(range).collect()
+    let ranges: Vec<Written<IpNet>> = Vec::deserialize(from)?;
+    Ok(ranges.into_iter().map(|range| range.0).collect())
+}
+
+fn range<'de, D: Deserializer<'de>>(from: D) -> Result<SmolStr, D::Error> {
+    Ok(format_smolstr!("{}", Written::<IpNet>::deserialize(from)?.0))
+}
+
+/// Machines whose names and ids differ. Each is checked where it is read, so that errors have its line.
+fn machines<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Machine>>, D::Error> {
+    struct List;
+    impl<'de> Visitor<'de> for List {
+        type Value = Option<Vec<Machine>>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of machines such as {name: node-1}")
+        }
+        fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let (mut machines, mut taken) = (vec![], Taken::default());
+            while let Some(machine) = list.next_element_seed(&mut taken)? {
+                machines.push(machine);
+            }
+            Ok(Some(machines))
+        }
+    }
+    from.deserialize_any(List)
+}
+
+/// The names and ids of earlier machines.
+#[derive(Default)]
+struct Taken {
+    names: BTreeSet<SmolStr>,
+    ids: BTreeSet<SmolStr>,
+}
+
+impl Taken {
+    fn problem(&mut self, machine: &Machine) -> Option<String> {
+        if machine.name.is_empty() {
+            return Some("a machine needs a name, that of its Node".to_owned());
+        }
+        if !self.names.insert(machine.name.clone()) || !self.ids.insert(machine.id().clone()) {
+            return Some(format!("there are two machines {:?}; names and ids must differ", machine.name));
+        }
+        let unclear = machine.addresses.iter().find(|a| a.type_.is_empty() || a.address.is_empty())?;
+        Some(format!(
+            "an address needs type and address, such as {{type: InternalIP, address: 10.0.0.1}}, not {:?} and {:?}",
+            unclear.type_, unclear.address
+        ))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Taken {
+    type Value = Machine;
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Machine, D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Taken {
+    type Value = Machine;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a machine such as {name: node-1}")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Machine, A::Error> {
+        let machine = Machine::deserialize(MapAccessDeserializer::new(map))?;
+        self.problem(&machine).map_or(Ok(machine), |problem| Err(serde::de::Error::custom(problem)))
+    }
 }
 
 fn go_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {

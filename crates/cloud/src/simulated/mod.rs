@@ -28,9 +28,7 @@
 
 mod balancers;
 mod config;
-mod file;
 mod machines;
-mod pool;
 mod routes;
 #[cfg(test)]
 mod tests;
@@ -46,20 +44,19 @@ use serde::Deserialize;
 
 pub use balancers::Balancer;
 pub use config::{Config, Failure, Machine, MachineState, Pool, SimulatedRoute, SpecialError};
-pub use file::ConfigError;
 
-use self::file::File;
-use crate::provider::{Cloud, CloudError, OpenError, Provider, Route};
+use crate::kit::{ConfigError, ConfigFile};
+use crate::provider::{Cloud, CloudError, OpenError, Opening, Provider, Route};
 
 /// Its name in `--cloud-provider`.
 pub const NAME: &str = "simulated";
 
 /// How to open one. Without a file it has load balancers only, with addresses that are reserved for documentation.
-pub const PROVIDER: Provider = Provider { name: NAME, open };
+pub const PROVIDER: Provider = Provider::new(NAME, |opening| Box::pin(open(opening)));
 
-fn open(config: Option<&Path>) -> Result<Cloud, OpenError> {
-    let simulated = match config {
-        Some(path) => Simulated::from_file(path)?,
+async fn open(opening: Opening) -> Result<Cloud, OpenError> {
+    let simulated = match opening.config_file {
+        Some(path) => Simulated::from_file(&path)?,
         None => Simulated::new(Config::default()),
     };
     Ok(simulated.cloud())
@@ -96,16 +93,22 @@ struct Inner {
 #[derive(Default)]
 struct State {
     config: Config,
-    file: Option<File>,
+    file: Option<ConfigFile<Config>>,
     balancers: BTreeMap<String, Balancer>,
     routes: Vec<Route>,
     failures: BTreeMap<Call, VecDeque<CloudError>>,
 }
 
 impl State {
-    fn new(config: Config, file: Option<File>) -> Self {
+    fn new(config: Config, file: Option<ConfigFile<Config>>) -> Self {
         let routes = config.routes.iter().flatten().enumerate().map(|(n, route)| route.named(n)).collect();
         Self { config, file, routes, ..Self::default() }
+    }
+
+    fn refresh(&mut self) {
+        if let Some(config) = self.file.as_ref().and_then(ConfigFile::changed) {
+            self.config = (*config).clone();
+        }
     }
 }
 
@@ -119,7 +122,8 @@ impl Simulated {
     /// # Errors
     /// The file cannot be read, or is invalid.
     pub fn from_file(path: &Path) -> Result<Self, ConfigError> {
-        let (file, config) = File::open(path)?;
+        let file = ConfigFile::<Config>::open(path)?;
+        let config = (*file.current()).clone();
         Ok(Self::over(State::new(config, Some(file))))
     }
 
@@ -131,8 +135,8 @@ impl Simulated {
     pub fn cloud(&self) -> Cloud {
         let config = self.inner.state.lock().config.clone();
         let this = self.clone();
-        let mut cloud = Cloud::new(NAME).on_begin(move |surroundings| {
-            let _ = this.inner.services.set(surroundings.informers.get::<Service>());
+        let mut cloud = Cloud::new(NAME).on_begin(move |context| {
+            let _ = this.inner.services.set(context.informers.get::<Service>());
             std::future::ready(())
         });
         if config.machines.is_some() {
@@ -157,6 +161,13 @@ impl Simulated {
         self.inner.state.lock().failures.entry(call).or_default().push_back(error);
     }
 
+    /// The configuration as it is now, for those who simulate the machines.
+    pub fn config(&self) -> Config {
+        let mut state = self.inner.state.lock();
+        state.refresh();
+        state.config.clone()
+    }
+
     /// The load balancers, by name.
     pub fn balancers(&self) -> BTreeMap<String, Balancer> {
         self.inner.state.lock().balancers.clone()
@@ -173,9 +184,7 @@ impl Simulated {
         answer: impl FnOnce(&mut State) -> Result<T, CloudError>,
     ) -> Result<T, CloudError> {
         let mut state = self.inner.state.lock();
-        if let Some(config) = state.file.as_mut().and_then(File::changed) {
-            state.config = config;
-        }
+        state.refresh();
         if let Some(failure) = state.failures.get_mut(&call).and_then(VecDeque::pop_front) {
             return Err(failure);
         }

@@ -7,8 +7,8 @@ use flyball_api::{Node, Service};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
-use super::pool::choose;
 use super::*;
+use crate::kit::choose;
 
 fn node(name: &str, provider_id: &str) -> Node {
     serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"providerID": provider_id}})).unwrap()
@@ -43,6 +43,9 @@ fn an_address_is_what_was_asked_for_or_had_or_the_first_that_is_free() {
         ("what it asks for",       json!({"loadBalancerIP": "192.0.2.2"}),           "192.0.2.1", "",                    Ok("192.0.2.2")),
         ("asks for a taken one",   json!({"loadBalancerIP": "192.0.2.2"}),           "",          "192.0.2.2",           Err("loadBalancerIP 192.0.2.2 is taken")),
         ("asks for a foreign one", json!({"loadBalancerIP": "10.0.0.1"}),            "",          "",                    Err("loadBalancerIP 10.0.0.1 is not one of this cloud's addresses")),
+        ("asks for the network",   json!({"loadBalancerIP": "192.0.2.0"}),           "",          "",                    Err("loadBalancerIP 192.0.2.0 is the first or the last address of its range, which is the network's own")),
+        ("asks for all machines",  json!({"loadBalancerIP": "192.0.2.3"}),           "",          "",                    Err("loadBalancerIP 192.0.2.3 is the first or the last address of its range, which is the network's own")),
+        ("asks for the routers",   json!({"loadBalancerIP": "2001:db8::"}),          "",          "",                    Err("loadBalancerIP 2001:db8:: is the first or the last address of its range, which is the network's own")),
         ("asks for nonsense",      json!({"loadBalancerIP": "x"}),                   "",          "",                    Err("loadBalancerIP \"x\" is not an address")),
         ("two families",           json!({"ipFamilies": ["IPv6", "IPv4"]}),          "",          "",                    Ok("2001:db8::1 192.0.2.1")),
         ("none left",              json!({}),                                        "",          "192.0.2.1 192.0.2.2", Err("all addresses are taken")),
@@ -104,16 +107,19 @@ async fn failures_in_the_file_are_errors_of_their_kind() {
 fn mistakes_in_the_file_are_named() {
     #[rustfmt::skip]
     let table = [
-        ("machines:\n- {zone: z}\n",                           "machines[0] has no name"),
-        ("machines: [{name: a}, {name: a}]\n",                 "machines[1]: there are two machines \"a\""),
-        ("machines: [{name: a}, {name: b, id: a}]\n",          "machines[1]: there are two machines \"b\""),
+        ("machines:\n- {zone: z}\n",                           ":2: machines[0]: a machine needs a name, that of its Node"),
+        ("machines:\n- {name: a}\n- {name: a}\n",              ":3: machines[1]: there are two machines \"a\"; names and ids must differ"),
+        ("machines: [{name: a}, {name: b, id: a}]\n",          ":1: machines[1]: there are two machines \"b\""),
+        ("machines:\n- name: a\n  addresses: [{type: Ip}]\n",  "an address needs type and address, such as {type: InternalIP, address: 10.0.0.1}, not \"Ip\" and \"\""),
+        ("machines: 5\n",                                      "expected a list of machines such as {name: node-1}"),
         ("machines: [{name: a, state: asleep}]\n",             "unknown variant `asleep`, expected `running` or `stopped`"),
         ("machines: [{nme: a}]\n",                             "unknown field `nme`"),
         ("loadBalancers: {addresses: []}\n",                   "loadBalancers.addresses needs a range, such as 192.0.2.0/24"),
         ("loadBalancers: {addresses: [10.0.0.1]}\n",           "\"10.0.0.1\" is not a range such as 192.0.2.0/24"),
         ("loadBalancers: {addresses: [10.0.0.0/8], readyAfter: soon}\n", "\"soon\" is not a duration"),
         ("failures: {makeTea: no}\n",                           "unknown variant `makeTea`"),
-        ("routes: [{destination: x}]\n",                       "routes[0].destination must be a range such as 10.244.1.0/24, not \"x\""),
+        ("routes:\n- name: a\n  destination: x\n",             ":3: routes[0].destination: \"x\" is not a range such as 192.0.2.0/24"),
+        ("routes: [{node: n}]\n",                               "routes[0] needs a destination, a range such as 10.244.1.0/24"),
     ];
     for (text, want) in table {
         let mut file = tempfile::NamedTempFile::new().unwrap();

@@ -29,14 +29,14 @@ static REQUESTS: Family = Family::counter(
     "cloud_provider_webhook_request_total",
     Stability::Alpha,
     &["code", "webhook"],
-    "Requests to webhooks that failed, by status code.",
+    "Number of HTTP requests partitioned by status code.",
 );
 static LATENCY: Family = Family::histogram(
     "cloud_provider_webhook_request_duration_seconds",
     Stability::Alpha,
     &["code", "webhook"],
     &[0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0],
-    "Time that failed requests to webhooks took, by status code.",
+    "Request latency in seconds. Broken down by status code.",
 );
 
 /// Why a webhook has no answer.

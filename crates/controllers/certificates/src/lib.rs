@@ -6,6 +6,7 @@
 pub mod approving;
 pub mod bootstrap_signer;
 pub mod bootstrap_token;
+pub mod cleaner;
 pub mod cleaning;
 pub mod csr;
 pub mod pod_requests;

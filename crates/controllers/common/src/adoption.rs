@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use flyball_api::{ObjectMeta, OwnerReference, Resource, Selector};
+use flyball_api::{Key, ObjectMeta, OwnerReference, Resource, Selector};
 use flyball_client::Patch;
 use flyball_runtime::{Context, Effect, ErrorKinds, SyncError, Write};
 use rustc_hash::FxHashSet;
@@ -32,6 +32,14 @@ pub fn decide(owner: &ObjectMeta, matches: bool, object: &ObjectMeta) -> Decisio
         None if object.namespace != owner.namespace => Decision::Leave,
         None => Decision::Adopt,
     }
+}
+
+/// The selector of the owner with this key. Retrying an invalid one does not help: the owner has to change.
+pub fn selector_of<E>(owner: &Key, parsed: Result<Selector, E>) -> Result<Selector, SyncError>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    parsed.map_err(|error| SyncError::other(format!("reading the selector of {owner}"), error).never())
 }
 
 /// The reference that makes `owner` the controller of an object.
@@ -154,7 +162,7 @@ mod tests {
                     let uid = Uid::from(owner.strip_prefix("of-").expect("a known word"));
                     let controller = Some(true);
                     meta.owner_references =
-                        Box::new([OwnerReference { uid, controller, ..OwnerReference::default() }]);
+                        [OwnerReference { uid, controller, ..OwnerReference::default() }].into();
                 }
             }
         }

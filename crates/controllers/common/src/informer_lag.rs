@@ -1,5 +1,8 @@
 //! Informers of different kinds lag each other. A controller that misses a referenced object may only see it late, so it
 //! requeues its key once, after [`INFORMER_LAG`], before it reports that the object is missing.
+//!
+//! Whether an informer may lag is often judged by comparing its version with that of an object of another resource. This is a
+//! guess, since resources may be in separate etcds (`--etcd-servers-overrides`), and must decide on nothing but that delay.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -33,6 +36,11 @@ impl<K: Clone + Eq + Hash> Misses<K> {
         known.insert(key.clone())
     }
 
+    /// Whether `key` missed an object before, and has not found it since.
+    pub fn contains(&self, key: &K) -> bool {
+        self.0.lock().contains(key)
+    }
+
     /// Records that `key` misses nothing, or is gone. Returns whether it missed an object before.
     pub fn forget(&self, key: &K) -> bool {
         self.0.lock().remove(key)
@@ -47,6 +55,7 @@ mod tests {
     fn a_key_is_requeued_once() {
         let misses = Misses::default();
         assert!(misses.insert(&"a") && !misses.insert(&"a") && misses.insert(&"b"));
+        assert!(misses.contains(&"a") && !misses.contains(&"c"));
         assert!(misses.forget(&"a") && !misses.forget(&"a"));
         assert!(misses.insert(&"a"));
     }

@@ -1,5 +1,5 @@
 //! What several families of controllers share: adoption and release, triggers of owners, indexes, the ranking of pods for
-//! deletion, pod creation, revisions. Knowledge about one controller is not here.
+//! deletion, pod creation, revisions, the CA of the API server. Knowledge about one controller is not here.
 
 pub mod adoption;
 pub mod discovery;
@@ -12,5 +12,6 @@ pub mod nodeaffinity;
 pub mod pods;
 pub mod revisions;
 pub mod served;
+pub mod server_ca;
 pub mod spare;
 pub mod wake;

@@ -136,12 +136,12 @@ pub fn named_node(selector: &NodeSelector) -> Option<&SmolStr> {
 
 /// The requirements of a pod on the name and labels of its node.
 #[derive(Debug, Clone, Default)]
-pub struct Wish {
+pub struct NodeRequirements {
     labels: Labels,
     required: Option<NodeSelector>,
 }
 
-impl Wish {
+impl NodeRequirements {
     /// The requirements of a pod with this `nodeSelector` and this `affinity`.
     pub fn new(node_selector: &Labels, affinity: Option<&RawJson>) -> Self {
         Self { labels: node_selector.clone(), required: required(affinity) }
@@ -169,7 +169,7 @@ mod tests {
 
     fn is_met(terms: Value) -> bool {
         let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
-        Wish::new(&Labels::EMPTY, Some(&RawJson::from_value(&affinity))).is_met_by(&node())
+        NodeRequirements::new(&Labels::EMPTY, Some(&RawJson::from_value(&affinity))).is_met_by(&node())
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn node_selectors_want_every_label() {
         let wish = |pairs: &[(&str, &str)]| {
-            Wish::new(&Labels::from_iter(pairs.iter().copied()), None).is_met_by(&node())
+            NodeRequirements::new(&Labels::from_iter(pairs.iter().copied()), None).is_met_by(&node())
         };
         assert!(wish(&[]) && wish(&[("zone", "a")]));
         assert!(!wish(&[("zone", "b")]) && !wish(&[("zone", "a"), ("none", "")]));
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn what_says_nothing_about_nodes_allows_all_and_what_cannot_be_read_none() {
         let met = |affinity: Value| {
-            Wish::new(&Labels::EMPTY, Some(&RawJson::from_value(&affinity))).is_met_by(&node())
+            NodeRequirements::new(&Labels::EMPTY, Some(&RawJson::from_value(&affinity))).is_met_by(&node())
         };
         assert!(met(json!({})) && met(json!({"podAntiAffinity": {}})) && met(json!({"nodeAffinity": {}})));
         assert!(!met(json!({"nodeAffinity": 5})));

@@ -84,34 +84,37 @@ pub enum Created {
     NameTaken,
 }
 
-/// Creates a revision. If its name is taken, reads the revision of that name to see whether it is the same.
-pub async fn create(
-    cx: &Context,
-    owner: &Key,
-    revision: ControllerRevision,
-    why: &str,
-) -> Result<Created, SyncError> {
-    let write = Write::create_exact(&revision).why(why).ignore(ErrorKinds::ALREADY_EXISTS);
-    let answer = cx.executor(owner).perform([write]).await.answer()?;
-    if let Answer::Written(_) = answer {
-        return Ok(Created::Exists(as_written(revision, &answer).into()));
-    }
-    let key = revision.key();
-    let existing: ControllerRevision =
-        cx.client.get(&key).await.map_err(SyncError::api(format!("reading the revision {key}")))?;
-    Ok(if existing.data == revision.data { Created::Exists(existing.into()) } else { Created::NameTaken })
+/// The creation of a revision. What its answer means is said by [`Created::of`].
+pub fn creation(revision: &ControllerRevision) -> Write {
+    Write::create_exact(revision).why("the template is new").ignore(ErrorKinds::ALREADY_EXISTS)
 }
 
-/// Writes a changed revision back, and returns it with its new version.
-pub async fn update(
-    cx: &Context,
-    owner: &Key,
-    revision: ControllerRevision,
-    why: &str,
-) -> Result<ControllerRevision, SyncError> {
-    let write = Write::replace(&revision).why(why);
-    let answer = cx.executor(owner).perform([write]).await.answer()?;
-    Ok(as_written(revision, &answer))
+impl Created {
+    /// `existing` is the revision that has the name, read after the server has answered that there is one. An earlier attempt may
+    /// have created it: then it has the same data.
+    pub fn of(revision: ControllerRevision, answer: &Answer, existing: Option<ControllerRevision>) -> Self {
+        match (answer, existing) {
+            (Answer::Written(_), _) => Self::Exists(as_written(revision, answer).into()),
+            (Answer::Ignored(_), Some(existing)) if existing.data == revision.data => {
+                Self::Exists(existing.into())
+            }
+            (Answer::Ignored(_), _) => Self::NameTaken,
+        }
+    }
+}
+
+/// Creates a revision. If its name is taken, reads the revision of that name to see whether it is the same.
+pub async fn create(cx: &Context, owner: &Key, revision: ControllerRevision) -> Result<Created, SyncError> {
+    let answer = cx.executor(owner).perform([creation(&revision)]).await.answer()?;
+    let existing = match &answer {
+        Answer::Written(_) => None,
+        Answer::Ignored(_) => {
+            let key = revision.key();
+            let read = cx.client.get::<ControllerRevision>(&key).await;
+            Some(read.map_err(SyncError::api(format!("reading the revision {key}")))?)
+        }
+    };
+    Ok(Created::of(revision, &answer, existing))
 }
 
 /// The deletions of revisions that exceed the limit of a history.
@@ -121,7 +124,7 @@ pub fn trim<'a>(obsolete: impl IntoIterator<Item = &'a Arc<ControllerRevision>>)
 }
 
 /// The revision with the metadata that the server has returned.
-fn as_written(revision: ControllerRevision, answer: &Answer) -> ControllerRevision {
+pub fn as_written(revision: ControllerRevision, answer: &Answer) -> ControllerRevision {
     match answer.written() {
         Some(metadata) => ControllerRevision { metadata: metadata.clone(), ..revision },
         None => revision,
@@ -130,6 +133,9 @@ fn as_written(revision: ControllerRevision, answer: &Answer) -> ControllerRevisi
 
 #[cfg(test)]
 mod tests {
+    use flyball_api::ObjectMeta;
+    use flyball_client::{ApiStatus, Error};
+
     use super::*;
 
     fn revision(name: &str, number: i64, data: &str) -> Arc<ControllerRevision> {
@@ -166,6 +172,33 @@ mod tests {
     fn collisions_change_the_hash() {
         let data = RawJson::parse("{}").unwrap();
         assert_ne!(hash_of(&data, 0), hash_of(&data, 1));
+    }
+
+    #[test]
+    fn a_revision_of_the_name_counts_if_its_data_is_the_same() {
+        let new = || ControllerRevision::clone(&revision("a", 2, "1"));
+        let written = Answer::Written(Some(Box::new(ObjectMeta {
+            name: "a".into(),
+            uid: "u".into(),
+            ..ObjectMeta::default()
+        })));
+        let exists =
+            Answer::Ignored(Error::Status(Box::new(ApiStatus { code: 409, ..ApiStatus::default() })));
+        let other = |data| Some(ControllerRevision::clone(&revision("a", 1, data)));
+        #[rustfmt::skip]
+        let table = [
+            // case                          answer    existing       number and uid, if it exists
+            ("created",                      &written, None,          Some((2, "u"))),
+            ("created by an earlier sync",   &exists,  other("1"),    Some((1, ""))),
+            ("another template has it",      &exists,  other("2"),    None),
+        ];
+        for (case, answer, existing, want) in table {
+            let found = match Created::of(new(), answer, existing) {
+                Created::Exists(revision) => Some((revision.revision, revision.uid().to_string())),
+                Created::NameTaken => None,
+            };
+            assert_eq!(found, want.map(|(number, uid)| (number, uid.to_owned())), "{case}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_client::{Client, Discovery, Error};
+use flyball_client::{Client, DiscoveredResource, Discovery, Error};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -23,6 +23,19 @@ impl Served {
         match known {
             Some((when, served)) => Ok((served, Some(when.elapsed()))),
             None => Ok((self.discover().await?, None)),
+        }
+    }
+
+    /// The first resource that `is_wanted`. If the cached discovery has none, it may be outdated, and discovery is repeated.
+    pub async fn find(
+        &self,
+        is_wanted: impl Fn(&DiscoveredResource) -> bool,
+    ) -> Result<Option<DiscoveredResource>, Error> {
+        let found = |served: &Discovery| served.resources.iter().find(|found| is_wanted(found)).cloned();
+        let (known, age) = self.known().await?;
+        match (found(&known), age) {
+            (None, Some(_)) => Ok(found(&*self.discover().await?)),
+            (found, _) => Ok(found),
         }
     }
 

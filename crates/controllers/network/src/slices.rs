@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flyball_api::endpoint_slice::{Endpoint, EndpointPort};
+use flyball_api::endpoint_slice::{Addresses, Endpoint, EndpointPort};
 use flyball_api::object_reference::SharedReference;
 use flyball_api::{EndpointSlice, Key};
 use flyball_cache::{Change, Index, Store};
@@ -76,7 +76,7 @@ pub(crate) struct Identity {
     namespace: SmolStr,
     name: SmolStr,
     hostname: SmolStr,
-    addresses: Vec<SmolStr>,
+    addresses: Addresses,
 }
 
 impl Identity {

@@ -39,6 +39,11 @@ pub(crate) fn driver_of(plugin: &str) -> Option<&'static str> {
     MIGRATED.iter().find(|migrated| migrated.plugin == plugin).map(|migrated| migrated.driver)
 }
 
+/// Whether this is the field of a volume of a plugin that a driver has replaced.
+pub(crate) fn is_source(field: &str) -> bool {
+    MIGRATED.iter().any(|migrated| migrated.source == field)
+}
+
 /// The in-tree plugin of a volume and the driver that has replaced it.
 pub(crate) fn of_volume(volume: &PersistentVolume) -> Option<(&'static str, &'static str)> {
     if volume.spec.csi.is_some() {

@@ -24,33 +24,14 @@ pub(super) fn finalizers(world: &World, object: Obj<'_>) -> Vec<Finding> {
     found
 }
 
+fn said(what: &str, advice: &str) -> (String, String) {
+    (what.to_owned(), advice.to_owned())
+}
+
 /// What a finalizer waits for, and what helps.
 fn held_by(world: &World, object: Obj<'_>, finalizer: &str) -> (String, String) {
-    let said = |what: &str, advice: &str| (what.to_owned(), advice.to_owned());
     match finalizer {
-        "kubernetes.io/pvc-protection" => {
-            let pods = world.list("Pod", object.namespace());
-            let using: Vec<&str> = pods
-                .filter(|pod| !matches!(pod.text("/status/phase"), "Succeeded" | "Failed"))
-                .filter(|pod| volumes::claim_names(*pod).iter().any(|name| name == object.name()))
-                .map(Obj::name)
-                .collect();
-            match using.as_slice() {
-                [] if world.is_read("Pod") => said(
-                    "no running pod uses the claim: the pvc-protection controller is about to remove it",
-                    "if this lasts, check that the controller manager runs",
-                ),
-                [] => said("pods may use the claim; they could not be read", "delete the pods that use it"),
-                using => (
-                    format!(
-                        "{} used by pod {}",
-                        if using.len() == 1 { "it is" } else { "it is still" },
-                        list(using, 5)
-                    ),
-                    "delete these pods, or scale their owner down".to_owned(),
-                ),
-            }
-        }
+        "kubernetes.io/pvc-protection" => users_of_claim(world, object),
         "kubernetes.io/pv-protection" => {
             let claim = Obj(object.at("/spec/claimRef"));
             (
@@ -58,20 +39,7 @@ fn held_by(world: &World, object: Obj<'_>, finalizer: &str) -> (String, String) 
                 "delete the claim first".to_owned(),
             )
         }
-        "foregroundDeletion" => {
-            let left: Vec<String> =
-                world.dependents(object).map(|dependent| dependent.named().short()).collect();
-            let what = match left.is_empty() {
-                true => "its dependents are deleted first".to_owned(),
-                false => format!("its dependents are deleted first; {} left: {}", left.len(), list(&left, 4)),
-            };
-            let stuck = world
-                .dependents(object)
-                .filter(|dependent| dependent.is_deleting())
-                .find_map(|dependent| super::main_problem(world, dependent));
-            let what = stuck.map_or(what.clone(), |stuck| format!("{what}. {}", stuck.carried(object)));
-            (what, "ask why of what is left".to_owned())
-        }
+        "foregroundDeletion" => dependents(world, object),
         "orphan" => said(
             "the garbage collector releases its dependents first",
             "if this lasts, check that the controller manager runs",
@@ -111,17 +79,59 @@ fn held_by(world: &World, object: Obj<'_>, finalizer: &str) -> (String, String) 
                 "check the driver's external-attacher".to_owned(),
             )
         }
-        name => {
-            let owner = name.split('/').next().unwrap_or(name);
-            let last = writers(object);
-            let wrote =
-                last.map(|manager| format!("; {manager} wrote the object before")).unwrap_or_default();
-            let advice = format!(
-                "check that the controller of {owner} still runs; if it is gone for good, remove the finalizer (kubectl patch … -p '{{\"metadata\":{{\"finalizers\":null}}}}' --type merge)"
-            );
-            (format!("the controller that set it must remove it{wrote}"), advice)
-        }
+        name => unknown(object, name),
     }
+}
+
+/// `pvc-protection` waits for the pods that use a claim.
+fn users_of_claim(world: &World, object: Obj<'_>) -> (String, String) {
+    let pods = world.list("Pod", object.namespace());
+    let using: Vec<&str> = pods
+        .filter(|pod| !matches!(pod.text("/status/phase"), "Succeeded" | "Failed"))
+        .filter(|pod| volumes::claim_names(*pod).iter().any(|name| name == object.name()))
+        .map(Obj::name)
+        .collect();
+    match using.as_slice() {
+        [] if world.is_read("Pod") => said(
+            "no running pod uses the claim: the pvc-protection controller is about to remove it",
+            "if this lasts, check that the controller manager runs",
+        ),
+        [] => said("pods may use the claim; they could not be read", "delete the pods that use it"),
+        using => (
+            format!(
+                "{} used by pod {}",
+                if using.len() == 1 { "it is" } else { "it is still" },
+                list(using, 5)
+            ),
+            "delete these pods, or scale their owner down".to_owned(),
+        ),
+    }
+}
+
+/// In foreground deletion, an owner waits for its dependents, each of which may be stuck for its own reason.
+fn dependents(world: &World, object: Obj<'_>) -> (String, String) {
+    let left: Vec<String> = world.dependents(object).map(|dependent| dependent.named().short()).collect();
+    let what = match left.is_empty() {
+        true => "its dependents are deleted first".to_owned(),
+        false => format!("its dependents are deleted first; {} left: {}", left.len(), list(&left, 4)),
+    };
+    let stuck = world
+        .dependents(object)
+        .filter(|dependent| dependent.is_deleting())
+        .find_map(|dependent| super::main_problem(world, dependent));
+    let what = stuck.map_or(what.clone(), |stuck| format!("{what}. {}", stuck.carried(object)));
+    (what, "ask why of what is left".to_owned())
+}
+
+/// A finalizer that none of our rules knows.
+fn unknown(object: Obj<'_>, name: &str) -> (String, String) {
+    let owner = name.split('/').next().unwrap_or(name);
+    let last = writers(object);
+    let wrote = last.map(|manager| format!("; {manager} wrote the object before")).unwrap_or_default();
+    let advice = format!(
+        "check that the controller of {owner} still runs; if it is gone for good, remove the finalizer (kubectl patch … -p '{{\"metadata\":{{\"finalizers\":null}}}}' --type merge)"
+    );
+    (format!("the controller that set it must remove it{wrote}"), advice)
 }
 
 /// Who wrote the finalizers.

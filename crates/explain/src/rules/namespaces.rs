@@ -1,4 +1,4 @@
-//! Namespaces that do not go away, and certificate requests that nobody signs.
+//! Namespaces that do not go away, and certificate requests that are not signed.
 
 use crate::finding::Finding;
 use crate::object::Obj;
@@ -88,7 +88,7 @@ pub(super) fn signing(_: &World, request: Obj<'_>) -> Vec<Finding> {
     }
     if request.condition("Approved").is_none() {
         let advice = format!("kubectl certificate approve {}", request.name());
-        return vec![Finding::blocks("signing", request, "nobody has approved it").advise(advice)];
+        return vec![Finding::blocks("signing", request, "it is not approved").advise(advice)];
     }
     let is_ours = signer.starts_with("kubernetes.io/");
     let advice = match is_ours {

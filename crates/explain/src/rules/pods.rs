@@ -101,7 +101,7 @@ pub(super) fn readiness_gates(_: &World, pod: Obj<'_>) -> Vec<Finding> {
         .map(|gate| match pod.condition(gate) {
             Some(condition) if !condition.message.is_empty() => format!("{gate} ({})", condition.message),
             Some(condition) => format!("{gate} (is {})", condition.status),
-            None => format!("{gate} (nobody has set it)"),
+            None => format!("{gate} (it is not set)"),
         })
         .collect();
     if closed.is_empty() {

@@ -27,7 +27,7 @@ pub(super) fn backends(world: &World, service: Obj<'_>) -> Vec<Finding> {
             service.text("/spec/type") != "ExternalName" && own == 0 && world.is_read("EndpointSlice");
         return match is_plain {
             true => {
-                let text = "it has no selector, and nobody has created EndpointSlices for it";
+                let text = "it has no selector, and there are no EndpointSlices for it";
                 vec![
                     Finding::blocks("service-backends", service, text)
                         .advise("add a selector, or create EndpointSlices"),

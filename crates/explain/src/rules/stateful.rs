@@ -88,7 +88,7 @@ pub(super) fn on_delete(world: &World, set: Obj<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let text = format!(
-        "its update strategy is OnDelete: {} will be updated when somebody deletes them",
+        "its update strategy is OnDelete: {} will be updated when a user deletes them",
         list(&outdated, 5)
     );
     vec![

@@ -39,7 +39,7 @@ pub(crate) fn help(component: &Component) -> String {
 fn heading(flag: &Flag, defaults: &mut Options) -> String {
     let mut heading = flag.short.map_or(String::new(), |letter| format!("-{letter}, "));
     let _ = write!(heading, "--{}", flag.name);
-    if !matches!(flag.field, Field::Bool(_) | Field::Help) {
+    if !flag.field.is_boolean() {
         let _ = write!(heading, " {}", shown_type(&flag.field));
     }
     let default = value::print(&flag.field, defaults);

@@ -7,11 +7,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod value;
+mod vendor;
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 pub use parse::{FlagError, Invocation, Parsed, VersionForm};
 pub use table::KUBE_FLAGS;
+pub use vendor::{VendorField, VendorFlag, VendorValues};
 
 use crate::options::Options;
 
@@ -70,6 +72,8 @@ pub enum Field {
     Gates(Place<Vec<String>>),
     PlainGates(Place<Vec<String>>),
     Map(Place<BTreeMap<String, String>>),
+    /// A value of a program's own, which is not part of [`Options`]' fields.
+    Vendor(VendorField),
     Help,
     Version,
 }
@@ -95,13 +99,18 @@ impl Field {
             Field::Gates(_) => "colonSeparatedMultimapStringString",
             Field::PlainGates(_) => "mapStringBool",
             Field::Map(_) => "stringToString",
+            Field::Vendor(field) => field.type_name,
             Field::Version => "version[=true]",
         }
     }
 
     /// The value of a flag without one.
     fn alone(&self) -> Option<&'static str> {
-        matches!(self, Field::Bool(_) | Field::Help | Field::Version).then_some("true")
+        (self.is_boolean() || matches!(self, Field::Version)).then_some("true")
+    }
+
+    fn is_boolean(&self) -> bool {
+        self.type_name() == "bool"
     }
 }
 

@@ -42,6 +42,7 @@ pub(super) fn set(field: &Field, options: &mut Options, text: &str, first: bool)
             }
             map.extend(pairs);
         }
+        Field::Vendor(field) => field.set(&mut options.vendor, text)?,
         Field::Help | Field::Version => {}
     }
     Ok(())
@@ -79,6 +80,7 @@ pub(super) fn print(field: &Field, options: &mut Options) -> String {
                 place(options).iter().map(|(k, v)| quoted(&format!("{k}={v}"))).collect();
             format!("[{}]", pairs.join(","))
         }
+        Field::Vendor(field) => options.vendor.text(field).to_owned(),
         Field::Help | Field::Version => "false".to_owned(),
     }
 }
@@ -99,7 +101,7 @@ pub(super) fn boolean(text: &str) -> Result<bool, String> {
 }
 
 /// Go's base-0 integers: decimal, or with the prefix 0x, 0o, 0 or 0b; underscores between digits.
-fn integer(text: &str) -> Result<i32, String> {
+pub(super) fn integer(text: &str) -> Result<i32, String> {
     let invalid = || format!("{text:?} is not a whole number between {} and {}", i32::MIN, i32::MAX);
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),

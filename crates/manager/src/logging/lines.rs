@@ -7,7 +7,9 @@
 
 use std::fmt::{self, Write};
 
+use flyball_runtime::Syncing;
 use jiff::{Timestamp, tz::TimeZone};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::{
     Event, Level, Metadata, Subscriber,
@@ -25,17 +27,50 @@ pub(super) enum Format {
 /// Receives each line, including its newline, by level.
 type Out = Box<dyn Fn(Level, &str) + Send + Sync>;
 
-/// Formats events, with the fields of their spans, as lines.
+/// Formats events as lines, with the fields of their spans and the object of their sync.
 pub(super) struct Lines {
     format: Format,
     now: fn() -> Timestamp,
-    zone: TimeZone,
+    header: Header,
     out: Out,
 }
 
 impl Lines {
     pub(super) fn new(format: Format, now: fn() -> Timestamp, zone: TimeZone, out: Out) -> Self {
-        Self { format, now, zone, out }
+        Self { format, now, header: Header::new(zone), out }
+    }
+}
+
+/// The part of text lines that hardly changes: each write is a line, and finding out the local time costs more than the rest of it.
+struct Header {
+    zone: TimeZone,
+    process: u32,
+    /// The last second of a line, and its text.
+    second: Mutex<(i64, String)>,
+}
+
+impl Header {
+    fn new(zone: TimeZone) -> Self {
+        Self { zone, process: std::process::id(), second: Mutex::new((i64::MIN, String::new())) }
+    }
+
+    fn write(&self, line: &mut String, metadata: &Metadata<'_>, now: Timestamp) {
+        line.push(match *metadata.level() {
+            Level::ERROR => 'E',
+            Level::WARN => 'W',
+            _ => 'I',
+        });
+        let microsecond = now.as_microsecond();
+        let second = microsecond.div_euclid(1_000_000);
+        let mut known = self.second.lock();
+        if known.0 != second {
+            let text = now.to_zoned(self.zone.clone()).strftime("%m%d %H:%M:%S").to_string();
+            *known = (second, text);
+        }
+        line.push_str(&known.1);
+        drop(known);
+        let (fraction, process) = (microsecond.rem_euclid(1_000_000), self.process);
+        let _ = write!(line, ".{fraction:06} {process:>7} {}] ", Caller(metadata));
     }
 }
 
@@ -64,10 +99,15 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
                 outer.pairs.iter().for_each(|(name, value)| fields.put(name, value.clone()));
             }
         }
+        Syncing::current(|Syncing { object, attempt, .. }| {
+            fields.put("namespace", object.namespace.as_str().into());
+            fields.put("name", object.name.as_str().into());
+            fields.put("attempt", (*attempt).into());
+        });
         event.record(&mut fields);
         let (metadata, now) = (event.metadata(), (self.now)());
         let line = match self.format {
-            Format::Text => fields.text(metadata, now, &self.zone),
+            Format::Text => fields.text(metadata, now, &self.header),
             Format::Json => fields.json(metadata, now),
         };
         (self.out)(*metadata.level(), &line);
@@ -81,6 +121,8 @@ struct Fields {
     pairs: Vec<(&'static str, Value)>,
 }
 
+/// More than most lines have.
+const USUAL: usize = 512;
 const ERROR: &str = "err";
 const LOGGER: &str = "logger";
 
@@ -89,7 +131,10 @@ impl Fields {
     fn put(&mut self, name: &'static str, value: Value) {
         let name = match name {
             "message" => {
-                self.message = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                self.message = match value {
+                    Value::String(text) => text,
+                    value => value.to_string(),
+                };
                 return;
             }
             "error" => ERROR,
@@ -111,24 +156,19 @@ impl Fields {
         self.pairs.iter().filter(|(name, _)| !matches!(*name, ERROR | LOGGER))
     }
 
-    fn text(&self, metadata: &Metadata<'_>, now: Timestamp, zone: &TimeZone) -> String {
-        let severity = match *metadata.level() {
-            Level::ERROR => 'E',
-            Level::WARN => 'W',
-            _ => 'I',
-        };
-        let time = now.to_zoned(zone.clone()).strftime("%m%d %H:%M:%S%.6f");
-        let (process, caller) = (std::process::id(), Caller(metadata));
-        let mut line = format!("{severity}{time} {process:>7} {caller}] {}", quoted(&self.message));
+    fn text(&self, metadata: &Metadata<'_>, now: Timestamp, header: &Header) -> String {
+        let mut line = String::with_capacity(USUAL);
+        header.write(&mut line, metadata, now);
+        push_quoted(&mut line, &self.message);
         for (name, value) in self.get(ERROR).into_iter().chain(self.get(LOGGER)).chain(self.rest()) {
-            let _ = write!(line, " {name}=");
+            line.extend([" ", name, "="]);
             match value {
                 Value::String(text) if text.contains('\n') => {
                     line.push_str("<\n");
                     text.lines().for_each(|part| line.extend(["\t", part, "\n"]));
                     line.push_str(" >");
                 }
-                value => line.push_str(&value.to_string()),
+                value => push_value(&mut line, value),
             }
         }
         line.push('\n');
@@ -136,17 +176,20 @@ impl Fields {
     }
 
     fn json(&self, metadata: &Metadata<'_>, now: Timestamp) -> String {
-        let mut line = format!("{{\"ts\":{}", now.as_microsecond() as f64 / 1e3);
+        let mut line = String::with_capacity(USUAL);
+        let _ = write!(line, "{{\"ts\":{}", now.as_microsecond() as f64 / 1e3);
         if let Some((name, value)) = self.get(LOGGER) {
-            let _ = write!(line, ",\"{name}\":{value}");
+            push_member(&mut line, name, value);
         }
-        let caller = quoted(&Caller(metadata).to_string());
-        let _ = write!(line, ",\"caller\":{caller},\"msg\":{}", quoted(&self.message));
+        line.push_str(",\"caller\":");
+        push_quoted(&mut line, &Caller(metadata).to_string());
+        line.push_str(",\"msg\":");
+        push_quoted(&mut line, &self.message);
         if let Some(verbosity) = verbosity(*metadata.level()) {
             let _ = write!(line, ",\"v\":{verbosity}");
         }
         for (name, value) in self.rest().chain(self.get(ERROR)) {
-            let _ = write!(line, ",{}:{value}", quoted(name));
+            push_member(&mut line, name, value);
         }
         line.push_str("}\n");
         line
@@ -163,8 +206,31 @@ fn verbosity(level: Level) -> Option<u32> {
     }
 }
 
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
+/// Adds a member of a JSON object that is not the first.
+fn push_member(line: &mut String, name: &str, value: &Value) {
+    line.push(',');
+    push_quoted(line, name);
+    line.push(':');
+    push_value(line, value);
+}
+
+fn push_value(line: &mut String, value: &Value) {
+    match value {
+        Value::String(text) => push_quoted(line, text),
+        value => {
+            let _ = write!(line, "{value}");
+        }
+    }
+}
+
+/// Adds a JSON string. Nearly all have nothing to escape.
+fn push_quoted(line: &mut String, text: &str) {
+    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+    if text.bytes().all(is_plain) {
+        line.extend(["\"", text, "\""]);
+    } else {
+        line.push_str(&Value::from(text).to_string());
+    }
 }
 
 /// Folder, file and line, as klog with `--add_dir_header`, since many files have the same name.

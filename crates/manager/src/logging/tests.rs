@@ -53,6 +53,60 @@ I1116 11:28:27.123456       1 logging/tests.rs:9] \"why\" logger=\"other\" task=
 }
 
 #[test]
+fn times_are_right_at_each_second_and_before_the_epoch() {
+    use std::sync::atomic::{AtomicI64, Ordering};
+    static NOW: AtomicI64 = AtomicI64::new(0);
+    let now = || Timestamp::from_microsecond(NOW.load(Ordering::Relaxed)).unwrap();
+    let written = Arc::new(Mutex::new(vec![]));
+    let out = {
+        let written = written.clone();
+        Box::new(move |_: Level, line: &str| written.lock().unwrap().push(line[1..21].to_owned()))
+    };
+    let zone = TimeZone::fixed(jiff::tz::offset(2));
+    let lines = Lines::new(Format::Text, now, zone, out);
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
+        for at in [1_999_999, 2_000_000, 2_000_001, 1_000_000, -1, 86_400_000_000] {
+            NOW.store(at, Ordering::Relaxed);
+            tracing::info!("x");
+        }
+    });
+    let want = [
+        "0101 02:00:01.999999",
+        "0101 02:00:02.000000",
+        "0101 02:00:02.000001",
+        "0101 02:00:01.000000",
+        "0101 01:59:59.999999",
+        "0102 02:00:00.000000",
+    ];
+    assert_eq!(*written.lock().unwrap(), want);
+}
+
+#[test]
+fn texts_are_quoted_as_json_does() {
+    for text in ["plain", "", "a \"b\"", "back\\slash", "tab\t", "\u{1}", "\u{7f}", "ü\u{2028}", "line\nline"]
+    {
+        let line = written(Format::Json, || tracing::info!(text, "said"));
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["text"], text);
+    }
+}
+
+#[test]
+fn lines_within_a_sync_name_its_object() {
+    let key = flyball_api::Key::new("a", "b");
+    let within = || {
+        let sync = flyball_runtime::Syncing::new(&key, 2, 0);
+        futures::executor::block_on(sync.run(async { tracing::info!(name = "other", "within") }));
+        tracing::info!("after");
+    };
+    let want = "\
+I1116 11:28:27.123456       1 logging/tests.rs:9] \"within\" namespace=\"a\" name=\"other\" attempt=2
+I1116 11:28:27.123456       1 logging/tests.rs:9] \"after\"
+";
+    assert_eq!(written(Format::Text, within), want);
+}
+
+#[test]
 fn json_lines_have_upstreams_keys() {
     let want = r#"{"ts":1794828507123.456,"caller":"logging/tests.rs:9","msg":"starting","v":0}
 {"ts":1794828507123.456,"caller":"logging/tests.rs:9","msg":"trying \"again\"","v":0,"count":3,"err":"no route"}

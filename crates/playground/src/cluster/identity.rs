@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flyball_apiserver::pki::{Ca, Pair};
+use serde::{Deserialize, Serialize};
 
 use super::StartError;
 
@@ -17,6 +18,9 @@ use super::StartError;
 const NAMES: [&str; 6] =
     ["127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
 const ROOT_CA: &str = "root-ca.crt";
+const CA: &str = "ca.crt";
+const CA_KEY: &str = "ca.key";
+const SERVICE_ACCOUNT_KEY: &str = "sa.key";
 
 /// Certificates and keys that somebody else has made, all PEM.
 #[derive(Debug, Clone)]
@@ -28,20 +32,31 @@ pub struct Credentials {
     pub service_account_key: Option<String>,
 }
 
+/// The keys of a cluster, as a snapshot keeps them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Keys {
+    ca_certificate: String,
+    ca_key: String,
+    service_account_key: String,
+}
+
 /// Keys and certificates, and the folder with their files.
 pub(super) struct Identity {
     pub(super) ca: Ca,
     pub(super) service_account_key: String,
     folder: PathBuf,
     foreign: Option<Credentials>,
-    _temporary: Option<tempfile::TempDir>,
+    temporary: Option<tempfile::TempDir>,
 }
 
 impl Identity {
-    /// Reads the identity from `data_dir`, or creates it; without a directory it is temporary.
+    /// Reads the identity from `data_dir`, or creates it; without a directory it is temporary. `earlier` is used instead, and replaces
+    /// what is there with [`persist`](Self::persist).
     pub(super) fn prepare(
         data_dir: Option<&Path>,
         foreign: Option<&Credentials>,
+        earlier: Option<&Keys>,
     ) -> Result<Self, StartError> {
         let (folder, temporary) = match data_dir {
             Some(dir) => (dir.join("pki"), None),
@@ -52,24 +67,39 @@ impl Identity {
             }
         };
         fs::create_dir_all(&folder).map_err(|source| file(&folder, source))?;
-        let ca = authority(&folder)?;
+        let ca = match earlier {
+            Some(keys) => Ca::load(Pair { cert: keys.ca_certificate.clone(), key: keys.ca_key.clone() })
+                .map_err(|error| StartError::Pki(error.into()))?,
+            None => authority(&folder)?,
+        };
         let given = foreign.and_then(|foreign| foreign.service_account_key.clone());
-        let service_account_key = match (given, read(&folder.join("sa.key"))?) {
-            (Some(given), _) => {
-                write_private(&folder.join("sa.key"), &given)?;
-                given
-            }
-            (None, Some(key)) => key,
+        let given = given.or_else(|| earlier.map(|keys| keys.service_account_key.clone()));
+        let service_account_key = match (given, read(&folder.join(SERVICE_ACCOUNT_KEY))?) {
+            (Some(key), _) | (None, Some(key)) => key,
             (None, None) => {
                 let key = rcgen::KeyPair::generate().map_err(|error| StartError::Pki(error.into()))?;
-                write_private(&folder.join("sa.key"), &key.serialize_pem())?;
                 key.serialize_pem()
             }
         };
-        let identity =
-            Self { ca, service_account_key, folder, foreign: foreign.cloned(), _temporary: temporary };
-        write_private(&identity.folder.join(ROOT_CA), identity.root_ca())?;
-        Ok(identity)
+        Ok(Self { ca, service_account_key, folder, foreign: foreign.cloned(), temporary })
+    }
+
+    /// Writes the files. The keys of a snapshot go with its objects: not before those are in the data directory.
+    pub(super) fn persist(&self) -> Result<(), StartError> {
+        let Pair { cert, key } = &self.ca.pair;
+        // What is temporary need not outlive a crash of the machine.
+        let keep = if self.temporary.is_some() { Keep::UntilCrash } else { Keep::Always };
+        let write = |name: &str, text: &str| write_private(&self.folder.join(name), text, keep);
+        write(CA_KEY, key)?;
+        write(CA, cert)?;
+        write(SERVICE_ACCOUNT_KEY, &self.service_account_key)?;
+        write(ROOT_CA, self.root_ca())
+    }
+
+    pub(super) fn keys(&self) -> Keys {
+        let Pair { cert, key } = self.ca.pair.clone();
+        let service_account_key = self.service_account_key.clone();
+        Keys { ca_certificate: cert, ca_key: key, service_account_key }
     }
 
     /// The certificate by which clients trust the server: that of the authority, or the serving certificate itself if
@@ -109,15 +139,12 @@ impl Identity {
 }
 
 fn authority(folder: &Path) -> Result<Ca, StartError> {
-    let (cert, key) = (folder.join("ca.crt"), folder.join("ca.key"));
+    let (cert, key) = (folder.join(CA), folder.join(CA_KEY));
     let pki = |error: rcgen::Error| StartError::Pki(error.into());
     if let (Some(cert), Some(key)) = (read(&cert)?, read(&key)?) {
         return Ca::load(Pair { cert, key }).map_err(pki);
     }
-    let ca = Ca::new("flyball-playground").map_err(pki)?;
-    write_private(&key, &ca.pair.key)?;
-    write_private(&cert, &ca.pair.cert)?;
-    Ok(ca)
+    Ca::new("flyball-playground").map_err(pki)
 }
 
 fn file(path: &Path, source: std::io::Error) -> StartError {
@@ -132,14 +159,24 @@ fn read(path: &Path) -> Result<Option<String>, StartError> {
     }
 }
 
+/// What a file must survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    Always,
+    /// It may be gone after a crash of the machine.
+    UntilCrash,
+}
+
 /// Writes a file that only its owner may read, atomically.
-pub(super) fn write_private(path: &Path, text: &str) -> Result<(), StartError> {
+fn write_private(path: &Path, text: &str, keep: Keep) -> Result<(), StartError> {
     let beside = path.with_extension("new");
     let mut options = fs::OpenOptions::new();
     let write = || {
         let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
         out.write_all(text.as_bytes())?;
-        out.sync_all()?;
+        if keep == Keep::Always {
+            out.sync_all()?;
+        }
         fs::rename(&beside, path)
     };
     let mut write = write;

@@ -1,37 +1,46 @@
-//! Simulated `kubectl logs`, `exec` and `attach`.
+//! Simulated `kubectl logs`, `exec`, `attach` and `port-forward`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use flyball_api::Key;
-use flyball_apiserver::{Amounts, InPod, Kubelet, Log, PodUsage, Ran};
+use flyball_apiserver::{Amounts, InPod, Kubelet, Log, PodUsage, Process, Ran};
 use flyball_cache::Informer;
 use futures::FutureExt as _;
+use serde_json::Value;
+use tokio::io::DuplexStream;
 use tokio::sync::Notify;
 
 use crate::nodes::behaviour::Behaviour;
+use crate::nodes::node::{KUBELET_PORT, SIMULATED, STOPPED};
+use crate::nodes::page;
 use crate::nodes::script::{self, Script};
+use crate::nodes::terminal::Interactive;
 use crate::objects::{Container, ContainerStatus, Pod};
 
+/// How much of a connection to a pod is under way.
+const BUFFER: usize = 64 << 10;
 /// A shell's exit code for a command that was found but could not be executed.
 const CANNOT_RUN: i32 = 126;
 
 /// Serves the kubelet API for all simulated nodes, on which no container really runs.
 #[derive(Default)]
 pub(super) struct Simulated {
-    pods: OnceLock<Arc<Informer<Pod>>>,
+    /// The API server holds this, and the informer holds a client of the API server.
+    pods: OnceLock<Weak<Informer<Pod>>>,
 }
 
 impl Simulated {
     /// Called after the server has started, since the informer needs the server.
-    pub(super) fn set_pods(&self, pods: Arc<Informer<Pod>>) {
-        let _ = self.pods.set(pods);
+    pub(super) fn set_pods(&self, pods: &Arc<Informer<Pod>>) {
+        let _ = self.pods.set(Arc::downgrade(pods));
     }
-}
 
-impl Simulated {
+    fn pods(&self) -> Option<Arc<Informer<Pod>>> {
+        self.pods.get()?.upgrade()
+    }
+
     fn pod(&self, target: &InPod<'_>) -> Result<Arc<Pod>, String> {
-        let found =
-            self.pods.get().and_then(|pods| pods.store().get(&Key::new(target.namespace, target.pod)));
+        let found = self.pods().and_then(|pods| pods.store().get(&Key::new(target.namespace, target.pod)));
         found.ok_or_else(|| format!("pod {:?} has not reached its node yet", target.pod))
     }
 }
@@ -54,24 +63,61 @@ impl Kubelet for Simulated {
         };
         let at = since.or(pod.status.start_time).unwrap_or_default();
         let lines = logs(&pod, container).into_iter().map(|line| (at, line)).collect();
-        let end = match (&self.pods.get(), ended) {
-            (Some(pods), None) => stopped(Arc::clone(pods), pod.metadata.key(), status.clone()).boxed(),
+        let end = match (self.pods(), ended) {
+            (Some(pods), None) => stopped(pods, pod.metadata.key(), status.clone()).boxed(),
             _ => std::future::ready(()).boxed(),
         };
         Ok(Log { lines, end })
     }
 
-    fn exec(&self, target: &InPod<'_>, command: &[&str]) -> Result<Ran, String> {
+    fn exec(&self, target: &InPod<'_>, command: &[&str]) -> Result<Process, String> {
         let pod = self.pod(target)?;
         let (container, _) = started(&pod, target.container)?;
         if command.is_empty() {
-            return Ok(Ran { stdout: lines(logs(&pod, container)), ..Ran::default() });
+            return Ok(Ran { stdout: lines(logs(&pod, container)), ..Ran::default() }.process());
         }
-        Ok(run(&pod, container, command))
+        let Some(interactive) = Interactive::read(command) else {
+            return Ok(run(&pod, container, command).process());
+        };
+        let (pod, container) = (Arc::clone(&pod), container.clone());
+        let simulate = move |line: &str| run(&pod, &container, &["sh", "-c", line]);
+        Ok(Box::new(move |streams| Box::pin(interactive.run(streams, simulate))))
+    }
+
+    fn can_forward(&self, target: &InPod<'_>) -> Result<(), String> {
+        let pod = self.pod(target)?;
+        match pod.status.phase.as_str() {
+            "Running" => Ok(()),
+            phase => Err(format!("pod {:?} is not running: its phase is {phase:?}", target.pod)),
+        }
+    }
+
+    fn connect(&self, target: &InPod<'_>, port: u16) -> Result<DuplexStream, String> {
+        self.can_forward(target)?;
+        let pod = self.pod(target)?;
+        let (ours, theirs) = tokio::io::duplex(BUFFER);
+        tokio::spawn(page::serve(ours, Ok(pod), port));
+        Ok(theirs)
+    }
+
+    fn connect_node(&self, node: &Value, port: Option<u16>) -> Result<DuplexStream, String> {
+        let name = node["metadata"]["name"].as_str().unwrap_or_default();
+        if node["metadata"]["labels"][SIMULATED] != "true" {
+            return Err(format!("node {name:?} is not simulated, and there is no network to it"));
+        }
+        if !node["metadata"]["annotations"][STOPPED].is_null() {
+            return Err(format!("node {name:?} is switched off"));
+        }
+        if port.is_some_and(|port| port != KUBELET_PORT) {
+            return Err(format!("node {name:?} listens on port {KUBELET_PORT} only"));
+        }
+        let (ours, theirs) = tokio::io::duplex(BUFFER);
+        tokio::spawn(page::serve_node(ours));
+        Ok(theirs)
     }
 
     fn usage(&self) -> Option<Vec<PodUsage>> {
-        let pods = self.pods.get().map(|pods| pods.store().list()).unwrap_or_default();
+        let pods = self.pods().map(|pods| pods.store().list()).unwrap_or_default();
         Some(pods.iter().filter_map(|pod| usage(pod)).collect())
     }
 

@@ -72,6 +72,7 @@ pub async fn run(writer: Writer, informers: Informers, stop: Signal) {
     let _volumes = disks.volumes.subscribe(Box::new(move |change| volume(change.key())));
     let _attachments = disks.attachments.subscribe(Box::new(move |change| attachment(change.key())));
     tokio::select! {
+        biased;
         () = stop.wait() => {}
         () = disks.work(&queue) => {}
     }

@@ -7,10 +7,14 @@ pub mod behaviour;
 mod conditions;
 mod container;
 pub mod life;
+pub mod machines;
 pub mod node;
+pub(crate) mod page;
+pub mod power;
 mod probes;
 pub mod script;
 mod shell;
 mod sync;
+pub(crate) mod terminal;
 
 pub use sync::{Options, register, run};

@@ -5,12 +5,16 @@ use std::net::Ipv4Addr;
 use flyball_api::Timestamp;
 use flyball_api::node::Node;
 use flyball_api::time::{format_micros, format_seconds};
+use flyball_cloud::simulated::Machine;
 use serde_json::{Value, json};
 
 /// Label of the simulated nodes.
 pub const SIMULATED: &str = "flyball.dev/simulated";
 /// A node with this annotation is switched off: it sends no heartbeats, and its pods stay as they are.
 pub const STOPPED: &str = "flyball.dev/stopped";
+/// What the kubelet on a machine of a simulated cloud reports as its UUID; empty if the cloud does not say.
+const SYSTEM_UUID: &str = "flyball.dev/system-uuid";
+pub const KUBELET_PORT: u16 = 10_250;
 pub const LEASES: &str = "kube-node-lease";
 /// `leaseDurationSeconds` of a node's lease.
 const LEASE_SECONDS: u32 = 40;
@@ -45,6 +49,32 @@ pub fn manifest(n: u16) -> Value {
     })
 }
 
+/// The Node object that the kubelet on a machine of a cloud registers: the cloud's controllers complete it. `n` is for the range of
+/// its pods.
+pub fn manifest_of_machine(machine: &Machine, n: u16) -> Value {
+    let Machine { name, system_uuid, .. } = machine;
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "beta.kubernetes.io/arch": arch(), "beta.kubernetes.io/os": "linux",
+                "kubernetes.io/arch": arch(), "kubernetes.io/os": "linux", "kubernetes.io/hostname": name,
+                SIMULATED: "true",
+            },
+            "annotations": {
+                "node.alpha.kubernetes.io/ttl": "0",
+                "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+                SYSTEM_UUID: system_uuid,
+            },
+        },
+        "spec": {
+            "podCIDR": range(n), "podCIDRs": [range(n)],
+            "taints": [{"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}],
+        },
+    })
+}
+
 /// The `status` of a running node.
 pub fn status(node: &Node, now: Timestamp) -> Value {
     let conditions: Vec<Value> = [
@@ -66,22 +96,35 @@ pub fn status(node: &Node, now: Timestamp) -> Value {
         })
     })
     .collect();
-    let amounts = json!({"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110"});
-    let ip = number(&node.metadata.name).map_or(Ipv4Addr::LOCALHOST, address);
-    json!({
-        "capacity": amounts, "allocatable": amounts, "conditions": conditions,
-        "addresses": [
-            {"type": "InternalIP", "address": ip},
-            {"type": "Hostname", "address": node.metadata.name},
-        ],
+    let mut status = json!({
+        "conditions": conditions,
         "nodeInfo": {
             "architecture": arch(), "operatingSystem": "linux", "kernelVersion": "simulated",
             "osImage": "Flyball (simulated)", "kubeletVersion": "v1.36.4", "kubeProxyVersion": "",
             "containerRuntimeVersion": concat!("flyball://", env!("CARGO_PKG_VERSION")),
             "machineID": "", "systemUUID": "", "bootID": "",
         },
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-    })
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": KUBELET_PORT}},
+    });
+    // What a node is known to have stays: it may be that of another cluster, in a replay.
+    if node.status.allocatable.is_empty() {
+        let amounts = json!({"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110"});
+        status["capacity"] = amounts.clone();
+        status["allocatable"] = amounts;
+    }
+    match node.metadata.annotations.get(SYSTEM_UUID) {
+        // A machine of a cloud, which knows its addresses.
+        Some(uuid) => status["nodeInfo"]["systemUUID"] = json!(uuid),
+        None if !node.status.addresses.is_empty() => {}
+        None => {
+            let ip = number(&node.metadata.name).map_or(Ipv4Addr::LOCALHOST, address);
+            status["addresses"] = json!([
+                {"type": "InternalIP", "address": ip},
+                {"type": "Hostname", "address": node.metadata.name},
+            ]);
+        }
+    }
+    status
 }
 
 /// The Lease of a node.
@@ -131,7 +174,7 @@ fn address(n: u16) -> Ipv4Addr {
 }
 
 /// The range of the n-th node's pods: 10.244.1.0/24 for the first.
-fn range(n: u16) -> String {
+pub(super) fn range(n: u16) -> String {
     let [high, low] = n.to_be_bytes();
     let second = 244_u8.saturating_add(high);
     format!("10.{second}.{low}.0/24")

@@ -15,7 +15,7 @@ use flyball_runtime::Signal;
 use flyball_runtime::events::ObjectRef;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 use smol_str::{SmolStr, ToSmolStr as _};
 use tokio::task::JoinSet;
 
@@ -333,6 +333,14 @@ fn is_stale(node: &Node, now: Timestamp) -> bool {
     let renewed = ready.last_heartbeat_time.unwrap_or(Timestamp::UNIX_EPOCH);
     ready.status != "True"
         || Duration::try_from(now.duration_since(renewed)).unwrap_or_default() >= STATUS_EVERY
+}
+
+/// Registers the node of a machine. Its taints are for controllers to remove.
+pub(super) async fn enter(writer: &Writer, manifest: &Value) -> Result<(), Error> {
+    let node = writer.client().create::<Node>(None, manifest).await?;
+    let now = writer.now();
+    renew_lease(writer, &node, now).await?;
+    report(writer, &node, now).await
 }
 
 async fn renew_lease(writer: &Writer, node: &Node, now: Timestamp) -> Result<(), Error> {

@@ -89,6 +89,7 @@ pub async fn run(writer: Writer, informers: Informers, stop: Signal) {
         changes: Arc::default(),
     };
     tokio::select! {
+        biased;
         () = stop.wait() => {}
         () = scheduler.run() => {}
     }

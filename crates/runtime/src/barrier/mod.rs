@@ -3,6 +3,9 @@
 //! Every write of a controller records here what the cache has to show. Workers check it before each sync; a key that has
 //! to wait is woken by the cache, not by a timer. This replaces the expectations that upstream has in every controller.
 //!
+//! A write whose connection fell silent may still be made for a while: its outcome is read only when that is over. A creation that
+//! was given up too early would be made twice.
+//!
 //! Every wait ends: a list that began after the write shows it, and a cache that stays behind is listed again. A response
 //! with a version that the cache has passed shows that etcd was restored; then no controller acts before all caches have
 //! been listed again. Nor does a controller act while a cache of its own has lost its watch: etcd may have been restored, and
@@ -14,12 +17,13 @@ mod tests;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use flyball_api::{Key, ObjectMeta, PartialObject, ResourceType, ResourceVersion, Uid};
+use flyball_api::{Key, ObjectMeta, PartialObject, ResourceType, ResourceVersion, Uid, room};
 use flyball_cache::{AnyInformer, Informers, Progress};
 use flyball_client::{Client, Error, List, ListParams};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
+use tokio::time::Instant;
 
 use crate::error::Chain;
 
@@ -43,8 +47,9 @@ pub(crate) enum Awaited {
     Vanished(Key, Uid),
     /// A write to this object got no response: its outcome has to be read from the server.
     UnknownObject(Key),
-    /// A creation with a generated name got no response: the current version has to be read from the server.
-    UnknownCreation(Option<String>),
+    /// Everything that the server has now (in one namespace): its version has to be read. For a creation with a generated name
+    /// that got no response, and for a sync that must not decide on an older cache.
+    Present(Option<String>),
     /// A new list, since the server went back to an earlier version.
     Listed,
 }
@@ -57,6 +62,13 @@ pub(crate) struct Before {
 }
 
 impl Before {
+    fn of(cache: &dyn Progress, key: Option<&Key>) -> Self {
+        // In this order: an event in between must not make the cache seem to have passed the version of its own object.
+        let (era, reached) = (cache.era(), cache.version_reached());
+        let held = key.and_then(|key| cache.holds(key)).map(|(uid, _, version)| (uid, version));
+        Self { reached, held, era }
+    }
+
     /// The uid of the object in the cache.
     pub(crate) fn uid(self) -> Option<Uid> {
         self.held.map(|(uid, _)| uid)
@@ -70,10 +82,20 @@ impl Before {
     }
 }
 
+type Waits = FxHashMap<Key, Vec<Wait>>;
+
+/// Removes all waits of `owner`. The table is as large as it must be after the creation of many objects, and small soon after.
+fn remove(waits: &mut Waits, owner: &Key) {
+    waits.remove(owner);
+    if let Some(room) = room::to_keep(waits.len(), waits.capacity()) {
+        waits.shrink_to(room);
+    }
+}
+
 /// What the keys of one controller wait for. Cheap to clone.
 #[derive(Clone)]
 pub struct Barrier {
-    waits: Arc<Mutex<FxHashMap<Key, Vec<Wait>>>>,
+    waits: Arc<Mutex<Waits>>,
     informers: Informers,
     /// The caches on which the controller's decisions depend.
     needed: Arc<Mutex<Vec<Weak<dyn AnyInformer>>>>,
@@ -87,11 +109,13 @@ struct Wait {
     resource: ResourceType,
     awaited: Awaited,
     list: u64,
+    /// The server may carry the write out until then: neither a read nor a list shows its outcome before.
+    open_until: Option<Instant>,
 }
 
 impl Wait {
     fn is_over(&self, cache: &dyn Progress) -> bool {
-        cache.has_listed(self.list) || shows(cache, &self.awaited)
+        self.open_until.is_none() && (cache.has_listed(self.list) || shows(cache, &self.awaited))
     }
 }
 
@@ -213,16 +237,46 @@ impl Barrier {
                 return;
             }
         }
-        of_owner.push(Wait { resource: resource.clone(), awaited, list });
+        of_owner.push(Wait { resource: resource.clone(), awaited, list, open_until: None });
+    }
+
+    /// Makes `owner` wait for the outcome of a write that got no response, which the server may carry out until `until`.
+    pub(crate) fn raise_unknown(
+        &self,
+        owner: &Key,
+        resource: &ResourceType,
+        unknown: Awaited,
+        until: Option<Instant>,
+    ) {
+        let Some(until) = until.filter(|until| *until > Instant::now()) else {
+            return self.raise(owner, resource, unknown);
+        };
+        let Some(progress) = self.cache(resource) else { return };
+        let (resource, list) = (resource.clone(), progress.next_list());
+        let wait = Wait { resource, awaited: unknown, list, open_until: Some(until) };
+        self.waits.lock().entry(owner.clone()).or_default().push(wait);
+    }
+
+    /// Waits until the outcomes of all writes for `owner` are final. From then on, reads and new lists show them.
+    async fn decided(&self, owner: &Key) {
+        let last = {
+            let waits = self.waits.lock();
+            waits.get(owner).into_iter().flatten().filter_map(|wait| wait.open_until).max()
+        };
+        let Some(last) = last else { return };
+        tokio::time::sleep_until(last).await;
+        let mut waits = self.waits.lock();
+        for wait in waits.get_mut(owner).into_iter().flatten() {
+            if wait.open_until.is_some_and(|until| until <= last) {
+                wait.open_until = None;
+                wait.list = self.cache(&wait.resource).map_or(wait.list, |cache| cache.next_list());
+            }
+        }
     }
 
     /// The state of the cache of `resource`, before a write to `key` (if the name is known).
     pub(crate) fn before(&self, resource: &ResourceType, key: Option<&Key>) -> Option<Before> {
-        let cache = self.cache(resource)?;
-        // In this order: an event in between must not make the cache seem to have passed the version of its own object.
-        let (era, reached) = (cache.era(), cache.version_reached());
-        let held = key.and_then(|key| cache.holds(key)).map(|(uid, _, version)| (uid, version));
-        Some(Before { reached, held, era })
+        self.cache(resource).map(|cache| Before::of(&*cache, key))
     }
 
     /// Whether a response with this version shows that the server has gone back. Then all caches are listed again.
@@ -258,33 +312,33 @@ impl Barrier {
         of_owner.retain(|wait| self.cache(&wait.resource).is_some_and(|progress| !wait.is_over(&*progress)));
         let first = of_owner.first().map(|wait| wait.resource.clone());
         if first.is_none() {
-            waits.remove(owner);
+            remove(&mut waits, owner);
         }
         first
     }
 
     /// Removes all waits of `owner`.
     pub(crate) fn forget(&self, owner: &Key) {
-        self.waits.lock().remove(owner);
+        remove(&mut self.waits.lock(), owner);
     }
 
     /// Waits until the caches show everything that `owner` waits for. A cache that does not is listed again, with a warning.
     pub(crate) async fn lowered(&self, owner: &Key) {
         while self.is_raised(owner) {
+            self.decided(owner).await;
             self.consistent().await;
             let of_owner = self.waits.lock().get(owner).cloned().unwrap_or_default();
-            for Wait { resource, awaited, list } in of_owner {
-                let Some(progress) = self.cache(&resource) else { continue };
-                let is_creation = matches!(awaited, Awaited::UnknownCreation(_));
-                let awaited = self.settle(owner, &resource, awaited).await;
-                if is_creation && !shows(&*progress, &awaited) {
-                    progress.request_bookmark();
+            for Wait { resource, awaited, list, open_until } in of_owner {
+                if open_until.is_some() {
+                    continue;
                 }
+                let Some(progress) = self.cache(&resource) else { continue };
+                // A list also ends the wait for an outcome that cannot be read.
                 let over = async {
                     tokio::select! {
                         biased;
-                        () = shown(&*progress, &awaited) => {}
                         () = progress.listed(list) => {}
+                        () = self.shown(owner, &resource, &*progress, &awaited) => {}
                     }
                 };
                 if tokio::time::timeout(PATIENCE, over).await.is_err() {
@@ -295,29 +349,39 @@ impl Barrier {
         }
     }
 
+    /// Waits until the cache shows it. An unknown outcome is read from the server first.
+    async fn shown(&self, owner: &Key, resource: &ResourceType, cache: &dyn Progress, awaited: &Awaited) {
+        let mut pause = Duration::from_secs(1);
+        let known = loop {
+            match self.read_outcome(resource, awaited).await {
+                Ok(known) => break known,
+                Err(error) => {
+                    tracing::warn!(%owner, %resource, error = %Chain(&error), "cannot read the outcome of a write; trying again");
+                    tokio::time::sleep(pause).await;
+                    pause *= 2;
+                }
+            }
+        };
+        if known != *awaited {
+            let mut waits = self.waits.lock();
+            let of_owner = waits.get_mut(owner).into_iter().flatten();
+            let known_now = |wait: &&mut Wait| wait.awaited == *awaited && wait.open_until.is_none();
+            of_owner.filter(known_now).for_each(|wait| wait.awaited.clone_from(&known));
+        }
+        if matches!(awaited, Awaited::Present(_)) && !shows(cache, &known) {
+            cache.request_bookmark();
+        }
+        shown(cache, &known).await;
+    }
+
     /// Reads the outcome of an unanswered write from the server, to get something that the cache can show.
-    async fn settle(&self, owner: &Key, resource: &ResourceType, awaited: Awaited) -> Awaited {
-        let known = match &awaited {
+    async fn read_outcome(&self, resource: &ResourceType, awaited: &Awaited) -> Result<Awaited, Error> {
+        match awaited {
             Awaited::Version(_) | Awaited::Gone(..) | Awaited::Vanished(..) | Awaited::Listed => {
-                return awaited;
+                Ok(awaited.clone())
             }
             Awaited::UnknownObject(key) => self.live_object(resource, key).await,
-            Awaited::UnknownCreation(namespace) => self.live_latest(resource, namespace.as_deref()).await,
-        };
-        match known {
-            Ok(known) => {
-                let mut waits = self.waits.lock();
-                for wait in waits.get_mut(owner).into_iter().flatten().filter(|wait| wait.awaited == awaited)
-                {
-                    wait.awaited = known.clone();
-                }
-                known
-            }
-            Err(error) => {
-                tracing::warn!(%owner, %resource, error = %Chain(&error), "cannot read the outcome of a write; trying again");
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                awaited
-            }
+            Awaited::Present(namespace) => self.live_latest(resource, namespace.as_deref()).await,
         }
     }
 
@@ -374,11 +438,11 @@ fn shows(cache: &dyn Progress, awaited: &Awaited) -> bool {
             cache.holds(key).is_none_or(|(held, deleting, _)| held != *uid || deleting)
         }
         Awaited::Vanished(key, uid) => cache.holds(key).is_none_or(|(held, ..)| held != *uid),
-        Awaited::UnknownObject(_) | Awaited::UnknownCreation(_) | Awaited::Listed => false,
+        Awaited::UnknownObject(_) | Awaited::Present(_) | Awaited::Listed => false,
     }
 }
 
-/// Waits until the cache shows it. Returns at once for an unknown outcome.
+/// Waits until the cache shows it. Only a list shows an unknown outcome.
 async fn shown(cache: &dyn Progress, awaited: &Awaited) {
     match awaited {
         Awaited::Version(version) => cache.reached(*version).await,
@@ -390,7 +454,6 @@ async fn shown(cache: &dyn Progress, awaited: &Awaited) {
                 version = cache.version_reached();
             }
         }
-        Awaited::UnknownObject(_) | Awaited::UnknownCreation(_) => {}
-        Awaited::Listed => std::future::pending().await,
+        Awaited::UnknownObject(_) | Awaited::Present(_) | Awaited::Listed => std::future::pending().await,
     }
 }

@@ -54,6 +54,9 @@ pub struct Config {
     pub validating_admission_policy_status_controller: ValidatingAdmissionPolicyStatus,
     pub device_taint_eviction_controller: DeviceTaintEviction,
     pub resource_claim_controller: ResourceClaim,
+    /// What upstream does not have. Not shown, since the page is upstream's; `/flagz` has it.
+    #[serde(skip)]
+    pub flyball: Flyball,
     /// Shown by a cloud-controller-manager only.
     #[serde(skip)]
     pub cloud: Cloud,

@@ -345,3 +345,32 @@ section!(TtlAfterFinished {
 section!(ValidatingAdmissionPolicyStatus { concurrent_policy_syncs: i32 = 5 });
 section!(DeviceTaintEviction { concurrent_syncs: i32 = 8 });
 section!(ResourceClaim { concurrent_syncs: i32 = 50 });
+
+/// What upstream does not have: off by default.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Flyball {
+    /// How many objects each controller may delete within a minute; 0 for no limit.
+    pub deletions_per_minute: i32,
+    /// From how many nodes on that seem lost at once their leases are read from the server first; 0 for never.
+    pub verify_lost_nodes: i32,
+    /// Whether taint eviction respects disruption budgets.
+    pub taint_eviction_respects_budgets: bool,
+    /// The folder of the journal of decisions; empty for none.
+    pub journal_dir: String,
+    /// Its size, in MiB.
+    pub journal_size: i32,
+    pub journal_age: Duration,
+}
+
+impl Default for Flyball {
+    fn default() -> Self {
+        Self {
+            deletions_per_minute: 0,
+            verify_lost_nodes: 0,
+            taint_eviction_respects_budgets: false,
+            journal_dir: String::new(),
+            journal_size: 64,
+            journal_age: Duration::from_secs(7 * 86_400),
+        }
+    }
+}

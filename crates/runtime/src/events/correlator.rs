@@ -8,11 +8,12 @@
 use std::num::NonZeroUsize;
 
 use flyball_api::Timestamp;
+use flyball_api::hash::{Fnv128a, fnv128a};
 use lru::LruCache;
 use rustc_hash::FxHashSet;
 use smol_str::{SmolStr, format_smolstr};
 
-use super::Report;
+use super::{EventType, Report};
 
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 const SIMILAR_BEFORE_COMBINING: usize = 10;
@@ -74,13 +75,13 @@ impl Correlator {
     /// What to write for `report`, if anything. A count above one means that the named event exists.
     pub(super) fn correlate(&mut self, report: &Report) -> Option<Post> {
         let now = report.at;
-        let group = group_key(report);
-        let combined = self.is_one_of_many(digest(&group), report);
+        let Identity { source, group, event } = Identity::of(report);
+        let combined = self.is_one_of_many(group, report);
         let message = match combined {
             true => format!("(combined from similar events): {}", report.message),
             false => report.message.clone(),
         };
-        let identity = if combined { digest(&group) } else { digest(&identity_key(&group, report)) };
+        let identity = if combined { group } else { event };
         let post = match self.written.get(&identity).cloned() {
             Some(Written { name, count, first }) => {
                 Post { name, message, count: count.saturating_add(1), first, last: now, combined }
@@ -89,7 +90,7 @@ impl Correlator {
         };
         let written = Written { name: post.name.clone(), count: post.count, first: post.first };
         self.written.put(identity, written);
-        self.is_allowed(report).then_some(post)
+        self.is_allowed(source, now).then_some(post)
     }
 
     /// Counts the messages with the report's reason; true when there are too many to write each of them.
@@ -101,7 +102,7 @@ impl Correlator {
             similar.messages.clear();
         }
         similar.last = now;
-        let message = digest(&report.message);
+        let message = fnv128a(report.message.as_bytes());
         let known = similar.messages.contains(&message);
         let crowd = !known && similar.messages.len() + 1 >= SIMILAR_BEFORE_COMBINING;
         if !known && !crowd {
@@ -110,10 +111,9 @@ impl Correlator {
         crowd
     }
 
-    fn is_allowed(&mut self, report: &Report) -> bool {
-        let now = report.at;
+    fn is_allowed(&mut self, source: Digest, now: Timestamp) -> bool {
         let fresh = || Allowance { tokens: SPAM_BURST, at: now };
-        let allowance = self.allowances.get_or_insert_mut(digest(&spam_key(report)), fresh);
+        let allowance = self.allowances.get_or_insert_mut(source, fresh);
         let passed = now.duration_since(allowance.at).as_secs_f64().max(0.0);
         allowance.at = now;
         allowance.tokens = (allowance.tokens + passed * SPAM_PER_SECOND).min(SPAM_BURST);
@@ -127,7 +127,7 @@ impl Correlator {
     /// A name in upstream's form. Names must be unique: the suffix always grows, and its part below a microsecond depends on
     /// the source, since several controllers record events about one object.
     fn name_for(&mut self, report: &Report) -> SmolStr {
-        let teller = i128::try_from(digest(&report.source) % 1000).unwrap_or_default();
+        let teller = i128::try_from(fnv128a(report.source.as_bytes()) % 1000).unwrap_or_default();
         let nanosecond = i128::from(report.at.as_microsecond()) * 1000 + teller;
         self.last_suffix = nanosecond.max(self.last_suffix + 1);
         let suffix = format_smolstr!(".{:x}", self.last_suffix);
@@ -138,30 +138,42 @@ impl Correlator {
     }
 }
 
-fn spam_key(report: &Report) -> String {
-    let about = &report.about;
-    [&report.source, &about.kind, &about.namespace, &about.name, &about.uid, &about.api_version]
-        .map(SmolStr::as_str)
-        .join("\0")
-        + &format!("\0{:?}", report.kind)
+/// What events have in common. Each part contains the one before, so one pass over the texts hashes all three.
+struct Identity {
+    /// The same source, object and type: they share an allowance.
+    source: Digest,
+    /// The same reason, too: many of them are combined.
+    group: Digest,
+    /// The same message, too: they are the same event.
+    event: Digest,
 }
 
-fn group_key(report: &Report) -> String {
-    format!("{}\0{}", spam_key(report), report.reason)
+impl Identity {
+    fn of(report: &Report) -> Self {
+        let about = &report.about;
+        let kind = match report.kind {
+            EventType::Normal => "Normal",
+            EventType::Warning => "Warning",
+        };
+        let parts =
+            [&report.source, &about.kind, &about.namespace, &about.name, &about.uid, &about.api_version];
+        let source = parts.iter().fold(Fnv128a::default(), |hash, part| after(hash, part));
+        let source = after(source, kind);
+        let group = after(source, &report.reason);
+        let event = after(group, &report.message);
+        Self { source: source.finish(), group: group.finish(), event: event.finish() }
+    }
 }
 
-fn identity_key(group: &str, report: &Report) -> String {
-    format!("{group}\0{}", report.message)
-}
-
-fn digest(key: &str) -> Digest {
-    flyball_api::hash::fnv128a(key.as_bytes())
+/// Adds a part, and what separates it from the next.
+fn after(hash: Fnv128a, part: &str) -> Fnv128a {
+    hash.with(part.as_bytes()).with(b"\0")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{EventType, ObjectRef};
+    use crate::events::ObjectRef;
 
     fn report(message: &str, at: i64) -> Report {
         let about = ObjectRef {
@@ -219,6 +231,35 @@ mod tests {
         assert!(!written(299));
         assert!(written(300));
         assert!(!written(301));
+    }
+
+    #[test]
+    fn reports_that_differ_in_one_part_share_only_what_is_before_it() {
+        let parts = |change: &dyn Fn(&mut Report)| {
+            let mut report = report("a", 0);
+            change(&mut report);
+            let Identity { source, group, event } = Identity::of(&report);
+            [source, group, event]
+        };
+        let first = parts(&|_| {});
+        type Change = fn(&mut Report);
+        let table: [(Change, usize); 8] = [
+            (|r| r.at = Timestamp::UNIX_EPOCH, 3),
+            (|r| r.message = "b".into(), 2),
+            (|r| r.reason = "FailedCreate".into(), 1),
+            (|r| r.kind = EventType::Warning, 0),
+            (|r| r.about.uid = "v".into(), 0),
+            (|r| r.source = "job-controller".into(), 0),
+            // The same letters, divided otherwise.
+            (|r| (r.about.namespace, r.about.name) = ("nsw".into(), "eb".into()), 0),
+            (|r| (r.reason, r.message) = ("SuccessfulCreatea".into(), "".into()), 1),
+        ];
+        for (row, (change, shared)) in table.into_iter().enumerate() {
+            let other = parts(&change);
+            let same = first.iter().zip(&other).take_while(|(a, b)| a == b).count();
+            assert_eq!(same, shared, "row {row}");
+            assert!(first[shared..].iter().zip(&other[shared..]).all(|(a, b)| a != b), "row {row}");
+        }
     }
 
     #[test]

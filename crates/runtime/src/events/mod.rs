@@ -91,6 +91,19 @@ pub(crate) struct Report {
     pub(crate) at: Timestamp,
 }
 
+/// The events of a [`Recorder`] that are not written yet. If it is dropped, so are they.
+pub struct Unwritten {
+    arrivals: mpsc::Receiver<Report>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Unwritten {
+    /// Writes events with `client` until all recorders are gone.
+    pub fn write(self, client: Client) -> impl Future<Output = ()> + Send + 'static {
+        sink::write_all(self.arrivals, client, self.dropped)
+    }
+}
+
 /// Records events about objects. Cheap to clone.
 #[derive(Clone)]
 pub struct Recorder {
@@ -108,10 +121,16 @@ impl Recorder {
         clock: Clock,
         client: Client,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (recorder, arrivals) = Self::unconnected(source, clock);
+        (recorder, arrivals.write(client))
+    }
+
+    /// A recorder from before there is a client. Its first events wait for one, as far as there is room.
+    pub fn unconnected(source: impl Into<SmolStr>, clock: Clock) -> (Self, Unwritten) {
         let (waiting, arrivals) = mpsc::channel(WAITING);
         let recorder = Self { source: source.into(), clock, waiting, dropped: Arc::default() };
         let dropped = recorder.dropped.clone();
-        (recorder, sink::write_all(arrivals, client, dropped))
+        (recorder, Unwritten { arrivals, dropped })
     }
 
     /// The same recorder under another source name (several controllers report under a historical one).

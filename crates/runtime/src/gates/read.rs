@@ -82,7 +82,7 @@ pub(super) const GROUPS: [&str; 2] = ["AllAlpha", "AllBeta"];
 const OTHERS: &str = "only other components read it";
 const WRITES_SHOWN: &str = "a key is never synced before the cache shows what its last sync wrote";
 const EVENTS_IN_ORDER: &str = "caches take the changes of a resource one by one, in the server's order";
-const NO_CBOR: &str = "requests and responses are JSON";
+const NO_CBOR: &str = "objects are JSON or protobuf";
 
 /// Gates that nothing here reads, with the reason. Gates that are locked in every version that can be emulated, and the two
 /// groups, are not listed.

@@ -5,8 +5,11 @@ use flyball_cache::Informers;
 
 use super::{
     INFORMER_JSON, INFORMER_LATENCY, INFORMER_OBJECTS, INFORMER_PANICS, INFORMER_QUEUED, INFORMER_RELISTS,
-    INFORMER_UNDECODABLE, Metrics,
+    INFORMER_UNDECODABLE, INFORMER_VERSION, Metrics,
 };
+
+/// As upstream: more digits are not exact in a float.
+const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
 
 impl Metrics {
     pub fn watch_informers(&self, component: &'static str, informers: &Informers) {
@@ -17,6 +20,9 @@ impl Metrics {
                 let guess = plural(resource);
                 let labels = [&*resource.group, component, &guess, &resource.version];
                 metrics.gauge(&INFORMER_QUEUED, &labels).set(0.0);
+                #[expect(clippy::cast_precision_loss, reason = "15 digits")]
+                let version = (informer.version_reached().0 % VERSION_DIGITS) as f64;
+                metrics.gauge(&INFORMER_VERSION, &labels).set(version);
                 let seconds = counts.delivery_time.as_secs_f64();
                 metrics.histogram(&INFORMER_LATENCY, &labels).set(&counts.delivered, seconds);
                 let resource = resource.to_string();

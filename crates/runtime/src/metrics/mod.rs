@@ -106,6 +106,9 @@ impl Family {
     }
 }
 
+/// The metrics that upstream hides in this version, as they are deprecated; `--show-hidden-metrics-for-version` shows them.
+pub const DEPRECATED: [&str; 1] = ["volume_operation_total_errors"];
+
 /// What operators have disabled with flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -235,6 +238,11 @@ impl Metrics {
         text::render(
             shown.filter(|entry| self.shows(entry.family)).map(|entry| (entry.family, &entry.series)),
         )
+    }
+
+    /// Whether some labels may only have certain values.
+    fn limits_labels(&self) -> bool {
+        !self.inner.policy.allowed.is_empty()
     }
 
     fn shows(&self, family: &Family) -> bool {

@@ -1,10 +1,12 @@
 //! What the registry observes: work queues, the API client, the supervisor, gates, the version.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use flyball_client::Attempt;
 use flyball_queue::Observer;
+use parking_lot::Mutex;
+use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
 
 use super::{
@@ -93,26 +95,82 @@ impl Passage {
 #[derive(Debug, Clone)]
 pub struct ClientMetrics {
     metrics: Metrics,
+    /// There are few, and every request needs one: it must not look up each of its metrics by the texts of their labels.
+    kept: Arc<Mutex<Vec<RequestMetrics>>>,
+}
+
+/// More than there are methods and status codes on a few servers.
+const KEPT_REQUEST_METRICS: usize = 256;
+
+/// The metrics of requests to a server with one method and one outcome.
+#[derive(Debug, Clone)]
+struct RequestMetrics {
+    host: SmolStr,
+    method: SmolStr,
+    code: Option<u16>,
+    requests: Counter,
+    duration: Histogram,
+    sent: Histogram,
+    received: Histogram,
 }
 
 impl ClientMetrics {
     pub fn new(metrics: &Metrics) -> Self {
-        Self { metrics: metrics.clone() }
+        Self { metrics: metrics.clone(), kept: Arc::default() }
     }
+
+    /// Calls `count` with the metrics of such requests.
+    fn with(&self, attempt: &Attempt<'_>, count: impl FnOnce(&RequestMetrics)) {
+        let Attempt { host, method, code, .. } = *attempt;
+        if self.metrics.limits_labels() {
+            // Each unexpected value is counted where the labels are looked up.
+            return count(&RequestMetrics::new(&self.metrics, attempt));
+        }
+        let mut kept = self.kept.lock();
+        let is_it = |of: &&RequestMetrics| of.code == code && of.method == method && of.host == host;
+        if let Some(found) = kept.iter().find(is_it) {
+            return count(found);
+        }
+        if kept.len() == KEPT_REQUEST_METRICS {
+            kept.clear();
+        }
+        let made = RequestMetrics::new(&self.metrics, attempt);
+        count(&made);
+        kept.push(made);
+    }
+}
+
+impl RequestMetrics {
+    fn new(metrics: &Metrics, attempt: &Attempt<'_>) -> Self {
+        let Attempt { host, method, code, .. } = *attempt;
+        Self {
+            host: host.into(),
+            method: method.into(),
+            code,
+            requests: metrics.counter(&CLIENT_REQUESTS, &[&code_label(code), host, method]),
+            duration: metrics.histogram(&CLIENT_DURATION, &[host, method]),
+            sent: metrics.histogram(&CLIENT_REQUEST_SIZE, &[host, method]),
+            received: metrics.histogram(&CLIENT_RESPONSE_SIZE, &[host, method]),
+        }
+    }
+}
+
+fn code_label(code: Option<u16>) -> SmolStr {
+    code.map_or(SmolStr::new_static("<error>"), |code| format_smolstr!("{code}"))
 }
 
 impl flyball_client::Observer for ClientMetrics {
     fn attempted(&self, attempt: &Attempt<'_>) {
-        let Attempt { host, method, .. } = *attempt;
-        let code = attempt.code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        let metrics = &self.metrics;
-        metrics.counter(&CLIENT_REQUESTS, &[&code, host, method]).inc();
+        let Attempt { host, method, code, .. } = *attempt;
+        self.with(attempt, |of| {
+            of.requests.inc();
+            of.duration.observe(attempt.elapsed.as_secs_f64());
+            of.sent.observe(attempt.sent as f64);
+            of.received.observe(attempt.received as f64);
+        });
         if attempt.is_retry {
-            metrics.counter(&CLIENT_RETRIES, &[&code, host, method]).inc();
+            self.metrics.counter(&CLIENT_RETRIES, &[&code_label(code), host, method]).inc();
         }
-        metrics.histogram(&CLIENT_DURATION, &[host, method]).observe(attempt.elapsed.as_secs_f64());
-        metrics.histogram(&CLIENT_REQUEST_SIZE, &[host, method]).observe(attempt.sent as f64);
-        metrics.histogram(&CLIENT_RESPONSE_SIZE, &[host, method]).observe(attempt.received as f64);
     }
 
     fn throttled(&self, host: &str, method: &str, waited: Duration) {

@@ -8,7 +8,7 @@ fn number_list(text: &str) -> Vec<f64> {
 }
 
 #[test]
-fn names_types_labels_buckets_and_stability_are_upstreams() {
+fn names_types_labels_buckets_stability_and_help_are_upstreams() {
     let rows: BTreeMap<&str, Vec<&str>> = UPSTREAM
         .lines()
         .skip(1)
@@ -28,9 +28,25 @@ fn names_types_labels_buckets_and_stability_are_upstreams() {
         assert_eq!(sorted(family.labels.to_vec()), sorted(want), "{}", family.name);
         assert_eq!(family.buckets, number_list(row[3]), "{}", family.name);
         assert_eq!(family.stability.to_string(), row[4], "{}", family.name);
+        assert_eq!(family.help, row[10], "{}", family.name);
         compared += 1;
     }
     assert!(compared > 25, "only {compared} families were compared");
+}
+
+/// Of Go's libraries: the cache of connections, credential plugins (docs/operations.md).
+const NOT_OURS: [&str; 3] =
+    ["rest_client_dns_resolution_duration_seconds", "rest_client_exec_plugin_", "rest_client_transport_"];
+
+/// Those of controllers are compared with a running upstream (crates/sim/tests/metrics.rs).
+#[test]
+fn no_metric_of_the_process_is_missing() {
+    let ours: BTreeSet<&str> = PROCESS_FAMILIES.iter().map(|family| family.name).collect();
+    let rows = UPSTREAM.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>());
+    let of_process = rows.filter(|row| !row[5].ends_with("controller")).map(|row| row[0]);
+    let is_left_out = |name: &str| NOT_OURS.iter().any(|prefix| name.starts_with(prefix));
+    let missing: Vec<&str> = of_process.filter(|name| !ours.contains(name) && !is_left_out(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]

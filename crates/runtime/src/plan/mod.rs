@@ -1,12 +1,13 @@
 //! Plans: what to do about one key, as data. The result of every pure `plan` function.
 //!
 //! A [`Plan`] is a tree of [`Effect`]s, a status, a delay until the next sync and what the key waits for. The
-//! [`Executor`] executes the plans of all controllers: it writes, records events, raises the barrier and returns an
-//! [`Outcome`] for controllers whose status depends on what failed.
+//! [`Executor`] executes the plans of all controllers: [`Executor::run`] writes, records events, raises the barrier and
+//! returns an [`Outcome`] for controllers whose status depends on what failed. Their plans have no status; the others may.
 
 mod event;
 mod executor;
 mod outcome;
+mod requests;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 pub use event::{Event, Message};
 pub use executor::Executor;
-pub use outcome::{Answer, Done, Failure, Outcome};
+pub use outcome::{Answer, Done, Executed, Failure, Outcome};
 pub use waiting::Waiting;
 pub use write::{Body, ComputePatch, ComputeUpdate, ErrorKinds, Operation, Write};
 
@@ -25,6 +26,7 @@ use crate::tasks::Next;
 
 /// What to do about one key. `T` is the type of the tags with which the controller finds its writes in the [`Outcome`].
 #[derive(Debug)]
+#[must_use = "a plan does nothing until the executor runs it"]
 pub struct Plan<T = ()> {
     /// Writes and events, executed in order. After the first failure, the rest is skipped.
     pub effects: Vec<Effect<T>>,

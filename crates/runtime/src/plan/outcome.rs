@@ -5,14 +5,38 @@ use flyball_client::{Error, Verb};
 
 use super::write::ErrorKinds;
 use crate::error::{Retry, SyncError};
+use crate::tasks::Next;
 
-/// The outcome of the effects of a plan. Effects that were not executed, because an earlier one failed, are not in it.
+/// The outcome of effects. Effects that were not executed, because an earlier one failed, are not in it.
 #[derive(Debug)]
+#[must_use = "it says what failed"]
 pub struct Outcome<T = ()> {
     /// The writes that succeeded, in the order of the plan.
     pub done: Vec<Done<T>>,
     /// The failures, in the order of the plan.
     pub failures: Vec<Failure<T>>,
+}
+
+/// A plan that was executed.
+#[derive(Debug)]
+#[must_use = "it says when to sync the key again, and what failed"]
+pub struct Executed<T = ()> {
+    /// What happens to the key if nothing failed.
+    pub next: Next,
+    /// The outcome of the effects.
+    pub outcome: Outcome<T>,
+    /// The outcome of writing the status of the plan.
+    pub status: Outcome,
+}
+
+impl<T> Executed<T> {
+    /// What a sync returns.
+    ///
+    /// # Errors
+    /// The first error, of the effects or else of the status.
+    pub fn result(self) -> Result<Next, SyncError> {
+        self.outcome.result().and(self.status.result()).map(|()| self.next)
+    }
 }
 
 /// A write that succeeded, or failed with an error that the plan ignores.
@@ -58,6 +82,11 @@ impl<T> Default for Outcome<T> {
 impl<T> Outcome<T> {
     pub fn is_ok(&self) -> bool {
         self.failures.is_empty()
+    }
+
+    /// Whether writes were left out because etcd was restored, or may have been, since they were planned.
+    pub fn is_outdated(&self) -> bool {
+        self.failures.iter().any(|failure| failure.is_one_of(ErrorKinds::OUTDATED))
     }
 
     pub fn failure(&self) -> Option<&Failure<T>> {

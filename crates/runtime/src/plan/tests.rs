@@ -1,5 +1,6 @@
 //! Plans, executed against a scripted server.
 
+use flyball_api::pod::Pod;
 use flyball_api::{Key, PartialObject, ResourceType};
 use flyball_client::Patch;
 use serde_json::{Value, json};
@@ -61,6 +62,40 @@ async fn groups_go_on_or_end_with_the_first_failure() {
         assert_eq!(seen.join(", "), want, "{case}");
         assert_eq!((outcome.failures.len(), outcome.done.len()), (1, seen.len() - 1), "{case}");
         assert_eq!(outcome.result().unwrap_err().to_string(), "creating Thing ns/b", "{case}");
+    }
+}
+
+/// Every part of a plan has an effect: none can be left out by the shell that runs it.
+#[tokio::test]
+async fn a_plan_is_executed_with_its_status_its_requeue_and_what_it_waits_for() {
+    let delay = Duration::from_secs(7);
+    let refuse_a = |line: &str| (line == "POST a").then_some((403, "Forbidden"));
+    let refuse_status = |line: &str| line.starts_with("PUT").then_some((403, "Forbidden"));
+    #[rustfmt::skip]
+    let table: [(&str, Refuse, bool, bool, &str); 3] = [
+        // case                  refused        effects  status  result
+        ("all succeeds",         never,         true,    true,   "After(7s)"),
+        ("an effect fails",      refuse_a,      false,   true,   "creating Thing ns/a"),
+        ("the status fails",     refuse_status, true,    false,  "updating the status of Thing ns/b"),
+    ];
+    for (case, refuse, effects, status, result) in table {
+        let (server, cx, _sink) = context(refuse);
+        let (owner, body) = (Key::new("ns", "owner"), Body::new(&json!({"metadata": {"name": "b"}})));
+        let until = || Waiting::on::<Pod>(&Key::new("ns", "p"), "to stop");
+        let plan = Plan::of([create("a")])
+            .with_status(write("b", Operation::Update(body)).subresource("status"))
+            .again_after(delay)
+            .waiting_for([until()]);
+        let executor = cx.executor(&owner);
+        let done = executor.run(plan).await;
+        assert_eq!((done.outcome.is_ok(), done.status.is_ok()), (effects, status), "{case}");
+        assert_eq!(done.next, Next::After(delay), "{case}");
+        assert_eq!(*server.seen.lock(), ["POST a", "PUT status"], "{case}: the status is written anyway");
+        let said = done.result().map_or_else(|error| error.to_string(), |next| format!("{next:?}"));
+        assert!(said.contains(result), "{case}: {said}");
+        assert_eq!(cx.waiting(&owner), [until()], "{case}");
+        assert_eq!(executor.execute(Plan::<()>::default()).await.unwrap(), Next::Settled, "{case}");
+        assert_eq!(cx.waiting(&owner), [], "{case}: a later plan replaces what is waited for");
     }
 }
 

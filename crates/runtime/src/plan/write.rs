@@ -5,7 +5,8 @@ use std::ops::BitOr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flyball_api::{Key, Resource, ResourceType, ResourceVersion, manifest_with_status};
+use flyball_api::pod::Pod;
+use flyball_api::{Key, Object as _, Resource, ResourceType, ResourceVersion, Uid, manifest_with_status};
 use flyball_client::{DeleteOptions, Error, Patch, Verb};
 use serde::Serialize;
 use serde_json::Value;
@@ -85,6 +86,8 @@ pub enum Operation {
     /// Sends a merge patch for an object that an earlier effect of the same plan wrote.
     PatchAfterWrite(Value),
     Delete(DeleteOptions),
+    /// Has the server delete a pod if its disruption budget allows that.
+    Evict(Uid),
     /// Deletes all objects of the resource in the namespace of the key. The name in the key is `*`.
     DeleteCollection(DeleteOptions),
     /// Reads the object and deletes it with its uid as precondition. [`Answer::Written`](super::Answer) has the metadata that
@@ -233,6 +236,13 @@ impl Write {
         Self::new::<R>(key, Operation::Delete(options)).ignore(ignore)
     }
 
+    /// Evicts this pod: see [`Operation::Evict`]. It is no error if it is gone, or if another pod has its name.
+    pub fn evict(pod: &Pod) -> Self {
+        let ignore = ErrorKinds::NOT_FOUND | ErrorKinds::CONFLICT;
+        let evict = Self::new::<Pod>(pod.key(), Operation::Evict(pod.metadata.uid.clone())).ignore(ignore);
+        evict.subresource("eviction")
+    }
+
     /// Deletes all objects of a resource in a namespace.
     pub fn delete_collection(resource: ResourceType, namespace: &str, options: DeleteOptions) -> Self {
         Self::of(resource, Key::new(namespace, "*"), Operation::DeleteCollection(options))
@@ -346,7 +356,7 @@ impl<T> Write<T> {
     /// The verb, as in RBAC.
     pub fn verb(&self) -> Verb {
         match self.operation {
-            Operation::Create(_) => Verb::Create,
+            Operation::Create(_) | Operation::Evict(_) => Verb::Create,
             Operation::Update(_)
             | Operation::UpdateAfterWrite(_)
             | Operation::GetThenUpdate { .. }
@@ -358,6 +368,16 @@ impl<T> Write<T> {
             Operation::Delete(_) | Operation::GetThenDelete { .. } => Verb::Delete,
             Operation::DeleteCollection(_) => Verb::DeleteCollection,
         }
+    }
+
+    pub(super) fn deletes(&self) -> bool {
+        matches!(
+            self.operation,
+            Operation::Delete(_)
+                | Operation::Evict(_)
+                | Operation::DeleteCollection(_)
+                | Operation::GetThenDelete { .. }
+        )
     }
 
     /// The body as a value, for tests; `None` for an edit and a deletion.
@@ -376,6 +396,7 @@ impl<T> Write<T> {
             Operation::GetThenUpdate { .. }
             | Operation::GetThenUpdateRetryOnConflict(_)
             | Operation::Delete(_)
+            | Operation::Evict(_)
             | Operation::DeleteCollection(_)
             | Operation::GetThenDelete { .. } => None,
         }
@@ -406,6 +427,7 @@ impl fmt::Debug for Operation {
             Self::Patch(patch) | Self::PatchRetryOnConflict { patch, .. } => write!(f, "{patch:?}"),
             Self::PatchAfterWrite(patch) => write!(f, "PatchAfterWrite({patch})"),
             Self::Delete(options) => write!(f, "Delete({options:?})"),
+            Self::Evict(uid) => write!(f, "Evict({uid})"),
             Self::DeleteCollection(options) => write!(f, "DeleteCollection({options:?})"),
             Self::GetThenDelete { options, .. } => write!(f, "GetThenDelete({options:?})"),
         }
@@ -414,7 +436,7 @@ impl fmt::Debug for Operation {
 
 /// A set of kinds of errors that a write may end with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ErrorKinds(u8);
+pub struct ErrorKinds(u16);
 
 impl ErrorKinds {
     pub const NONE: Self = Self(0);
@@ -431,6 +453,10 @@ impl ErrorKinds {
     pub const METHOD_NOT_SUPPORTED: Self = Self(64);
     /// Every error that is a response of the server. For writes that only inform.
     pub const ANSWERED: Self = Self(128);
+    /// A disruption budget does not allow the eviction now.
+    pub const DISRUPTION_BUDGET: Self = Self(256);
+    /// The write was not made, because etcd was restored, or may have been, since it was planned.
+    pub const OUTDATED: Self = Self(512);
 
     fn has(self, one: Self) -> bool {
         self.0 & one.0 != 0
@@ -442,8 +468,10 @@ impl ErrorKinds {
             || (self.has(Self::ALREADY_EXISTS) && error.is_already_exists())
             || (self.has(Self::CONFLICT) && error.is_conflict())
             || (self.has(Self::NAMESPACE_TERMINATING) && error.has_cause("NamespaceTerminating"))
+            || (self.has(Self::DISRUPTION_BUDGET) && error.has_cause("DisruptionBudget"))
             || (self.has(Self::INVALID) && error.is_invalid())
             || (self.has(Self::OUTCOME_UNKNOWN) && error.outcome_unknown())
+            || (self.has(Self::OUTDATED) && error.is_outdated())
             || (self.has(Self::METHOD_NOT_SUPPORTED) && error.is_method_not_supported())
     }
 }

@@ -292,9 +292,14 @@ impl Cluster {
     /// Writes a kubeconfig with which the controller manager reaches the API server at another address, such as a proxy's. To
     /// be given as `--kubeconfig` with the further flags.
     pub fn kubeconfig_by_way_of(&self, address: SocketAddr) -> anyhow::Result<PathBuf> {
+        self.kubeconfig_for(&address.to_string())
+    }
+
+    /// The same with a host and a port, such as `localhost:6443`.
+    pub fn kubeconfig_for(&self, server: &str) -> anyhow::Result<PathBuf> {
         let there = std::fs::read_to_string(self.dir.join("kcm.kubeconfig"))?;
-        let file = self.dir.join(format!("kcm-{}.kubeconfig", address.port()));
-        std::fs::write(&file, there.replace(&self.apiserver_address().to_string(), &address.to_string()))?;
+        let file = self.dir.join(format!("kcm-{}.kubeconfig", server.replace(['[', ']', ':'], "-")));
+        std::fs::write(&file, there.replace(&self.apiserver_address().to_string(), server))?;
         Ok(file)
     }
 

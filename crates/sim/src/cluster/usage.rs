@@ -12,6 +12,10 @@ pub struct Usage {
     pub cpu: Duration,
     /// Resident memory now, in bytes.
     pub resident: u64,
+    /// The part of it that no file backs: heap and stacks.
+    pub anonymous: u64,
+    /// The part that is mapped from files, such as the program itself.
+    pub file: u64,
     /// The most it ever was, in bytes.
     pub peak: u64,
 }
@@ -36,6 +40,8 @@ impl Usage {
         Some(Self {
             cpu: Duration::from_millis(millis),
             resident: kib("VmRSS:")? * 1024,
+            anonymous: kib("RssAnon:")? * 1024,
+            file: kib("RssFile:")? * 1024,
             peak: kib("VmHWM:")? * 1024,
         })
     }
@@ -48,8 +54,15 @@ mod tests {
     #[test]
     fn names_with_spaces_and_parentheses_do_not_shift_the_fields() {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194304 1 2 3 4 150 50 0 0 20 0 1 0 100";
-        let status = "Name:\tx\nVmHWM:\t  2048 kB\nVmRSS:\t  1024 kB\n";
-        let want = Usage { cpu: Duration::from_secs(2), resident: 1 << 20, peak: 2 << 20 };
+        let status = "Name:\tx\nVmHWM:\t  2048 kB\nVmRSS:\t  1024 kB\n\
+            RssAnon:\t   256 kB\nRssFile:\t   768 kB\nRssShmem:\t     0 kB\n";
+        let want = Usage {
+            cpu: Duration::from_secs(2),
+            resident: 1 << 20,
+            anonymous: 256 << 10,
+            file: 768 << 10,
+            peak: 2 << 20,
+        };
         assert_eq!(Usage::parse(stat, status), Some(want));
     }
 

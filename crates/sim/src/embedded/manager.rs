@@ -7,24 +7,26 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use flyball_api::{ResourceType, ResourceVersion};
 use flyball_cache::{InformerOptions, Informers};
-use flyball_client::{Client, ClientOptions, Identities, user_agent_of};
+use flyball_client::{Client, ClientOptions, Fence, FenceClock, Identities, user_agent_of};
 use flyball_cloud::{CLOUD_CONTROLLER_MANAGER, Cloud};
+use flyball_latest as latest;
 use flyball_manager::engine::Engine;
 use flyball_manager::flags::Invocation;
 use flyball_manager::options::Options;
-use flyball_manager::{Component, KUBE_CONTROLLER_MANAGER, Prepared, Surroundings};
+use flyball_manager::{Component, KUBE_CONTROLLER_MANAGER, LeaderContext, Prepared};
 use flyball_runtime::config::Volumes;
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::gates::Gate;
 use flyball_runtime::{
-    DebugPages, Extensions, Health, Judge, Leadership, Metrics, Shared, Signal, SignalSender, Supervision,
-    version,
+    DebugPages, Extensions, Health, Judge, Leadership, LeadershipSender, Metrics, Shared, Signal,
+    SignalSender, Supervision, version,
 };
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::Embedded;
 use crate::cluster::Pki;
+use crate::faults::Death;
 
 /// Seed for watches and jitter, the same in every run.
 const SEED: u64 = 1;
@@ -41,7 +43,7 @@ pub struct RunningManager {
 }
 
 /// The caches and metrics of the current process of a controller manager.
-type Life = Arc<watch::Sender<Option<(Informers, Metrics)>>>;
+type Life = Arc<latest::Sender<Option<(Informers, Metrics)>>>;
 
 impl RunningManager {
     /// Whether it has ended by itself.
@@ -140,21 +142,54 @@ fn general(controllers: &[String], further: &[String]) -> impl Iterator<Item = S
     own.into_iter().chain(further.to_vec())
 }
 
-/// Starts a controller manager behind the cluster's faults. After a crash fault another one is started.
+/// Whether a new process has to wait until it leads.
+enum Post {
+    Leader,
+    Standby(Leadership),
+}
+
+/// A process that stands by, and how it is made the leader.
+struct Standby {
+    process: RunningManager,
+    leads: LeadershipSender,
+}
+
+impl Standby {
+    fn begin(begin: &impl Fn(Post) -> RunningManager) -> Self {
+        let (leads, leading) = Leadership::new();
+        Self { process: begin(Post::Standby(leading)), leads }
+    }
+
+    /// The leader is dead. As with a real lease, workers start when the caches show everything that it wrote.
+    fn take_over(self) -> RunningManager {
+        self.leads.set(Instant::now());
+        self.process
+    }
+}
+
+/// Starts a controller manager behind the cluster's faults. After a crash fault another one is started; after a failover the
+/// standby leads, and there is a new one.
 pub(super) fn start(cluster: &Embedded, program: Program) -> anyhow::Result<RunningManager> {
     let begin = prepare(cluster, program)?;
-    let life = Life::default();
-    let Some(faults) = cluster.faults.clone() else { return Ok(begin(&life)) };
+    let Some(faults) = cluster.faults.clone() else { return Ok(begin(Post::Leader)) };
     let (stop, shutdown) = Signal::new();
+    let life = Life::default();
     let shown = Arc::clone(&life);
     let task = tokio::spawn(async move {
+        let mut leader = begin(Post::Leader);
         loop {
-            let running = begin(&shown);
-            tokio::select! {
+            shown.send_replace(leader.life.borrow().clone());
+            let standby = faults.fail_over().then(|| Standby::begin(&begin));
+            let death = tokio::select! {
                 biased;
-                () = faults.crashed() => drop(running),
-                () = shutdown.wait() => return running.stop(LAST_WORDS).await,
-            }
+                death = faults.death() => death,
+                () = shutdown.wait() => return leader.stop(LAST_WORDS).await,
+            };
+            drop(leader);
+            leader = match standby {
+                Some(standby) if death == Death::Failover => standby.take_over(),
+                _ => begin(Post::Leader),
+            };
         }
     });
     Ok(RunningManager { stop, task, life })
@@ -164,11 +199,12 @@ pub(super) fn start(cluster: &Embedded, program: Program) -> anyhow::Result<Runn
 fn prepare(
     cluster: &Embedded,
     program: Program,
-) -> anyhow::Result<impl Fn(&Life) -> RunningManager + Send + 'static> {
+) -> anyhow::Result<impl Fn(Post) -> RunningManager + Send + 'static> {
     let Prepared { component, options, gates, controllers: chosen, .. } = plan(&program)?;
     let Program { cloud, .. } = program;
     let extensions = extensions(cluster, cloud.as_ref());
-    let (main, bearer) = (cluster.way_of_manager(Some("kcm-token")), cluster.way_of_manager(None));
+    let ways = (cluster.way_of_manager(Some("kcm-token")), cluster.way_of_manager(None));
+    let ways_of_standby = (cluster.way_of_standby(Some("kcm-token")), cluster.way_of_standby(None));
     let time = cluster.clock_of_manager();
     let mut config = options.config.clone();
     let flex_folder =
@@ -179,16 +215,21 @@ fn prepare(
     }
     let resync = Some(options.config.generic.min_resync_period).filter(|period| !period.is_zero());
     let streams = gates.enabled(Gate::WatchListClient);
-    Ok(move |life: &Life| {
+    Ok(move |post: Post| {
         let agent = agent(component);
-        let client = Client::new(Arc::clone(&main), client_options(&options, agent.clone()));
-        let identities = Identities::per_account(client, Arc::clone(&bearer), agent.clone());
+        let (main, bearer) = match post {
+            Post::Leader => &ways,
+            Post::Standby(_) => &ways_of_standby,
+        };
+        let client = Client::new(Arc::clone(main), client_options(&options, agent.clone()));
+        let identities = Identities::per_account(client, Arc::clone(bearer), agent.clone());
         let unlimited =
             ClientOptions { qps: 0.0, ..client_options(&options, format!("{agent}/shared-informers")) };
-        let watches = Client::with_watches(Arc::clone(&main), Arc::clone(&main), unlimited);
+        let watches = Client::with_watches(Arc::clone(main), Arc::clone(main), unlimited);
         let informers = Informers::new(watches, InformerOptions { resync, streams, seed: SEED });
         let metrics = Metrics::default();
         metrics.watch_informers(component.name, &informers);
+        let life = Life::default();
         life.send_replace(Some((informers.clone(), metrics.clone())));
         let shared = Shared {
             component: component.name,
@@ -204,24 +245,32 @@ fn prepare(
         };
         let (stop, shutdown) = Signal::new();
         let grace = options.shutdown_timeout;
-        let supervision =
-            Supervision { leading: Leadership::always(), shutdown, grace, health: Health::default() };
-        let surroundings = Surroundings {
+        let (leads, leading) = Leadership::new();
+        let supervision = Supervision { leading, shutdown, grace, health: Health::default() };
+        let context = LeaderContext {
             informers: shared.informers.clone(),
             identities: identities.clone(),
+            fence: Fence::new(FenceClock::Boot),
             shutdown: supervision.shutdown.clone(),
         };
         let (engine, chosen) = (Engine::new(shared, identities), chosen.clone());
         let cloud = cloud.clone();
-        let task = tokio::spawn(async move {
+        let begins = async move {
+            let since = match post {
+                Post::Leader => None,
+                Post::Standby(leading) => leading.wait().await,
+            };
             if let Some(cloud) = cloud {
-                cloud.begin(surroundings).await;
+                cloud.begin(context).await;
             }
-            engine.run(chosen, &supervision).await;
+            leads.set(since);
+        };
+        let task = tokio::spawn(async move {
+            tokio::join!(begins, engine.run(chosen, &supervision));
             // A manager without controllers still runs until it is stopped.
             supervision.shutdown.wait().await;
         });
-        RunningManager { stop, task, life: Arc::clone(life) }
+        RunningManager { stop, task, life }
     })
 }
 

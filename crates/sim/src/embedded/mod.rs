@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use flyball_apiserver::{ApiServer, Options, StaticToken, Uids};
+use flyball_apiserver::{ApiServer, Options, Record, StaticToken, Uids};
 use flyball_client::{ServiceTransport, Transport};
 use flyball_cloud::Cloud;
 use jiff::Timestamp;
@@ -203,18 +203,31 @@ impl Embedded {
 
     /// The transport of a controller manager.
     fn way_of_manager(&self, token: Option<&str>) -> Arc<dyn Transport> {
+        let way = self.faultless_way_of_manager(token);
+        match &self.faults {
+            Some(faults) => faults.over(way),
+            None => way,
+        }
+    }
+
+    /// The transport of a controller manager that stands by.
+    fn way_of_standby(&self, token: Option<&str>) -> Arc<dyn Transport> {
+        let way = self.faultless_way_of_manager(token);
+        match &self.faults {
+            Some(faults) => faults.over_standby(way),
+            None => way,
+        }
+    }
+
+    fn faultless_way_of_manager(&self, token: Option<&str>) -> Arc<dyn Transport> {
         let way = self.transport(token);
         let way = match &self.checker {
             Some(checker) => checker.over(way),
             None => way,
         };
         let way: Arc<dyn Transport> = Arc::new(transport::DelayedWrites::new(way, Arc::clone(&self.answers)));
-        let way = match &self.blackhole {
+        match &self.blackhole {
             Some(blackhole) => blackhole.over(way),
-            None => way,
-        };
-        match &self.faults {
-            Some(faults) => faults.over(way),
             None => way,
         }
     }
@@ -225,6 +238,11 @@ impl Embedded {
         self.read = next;
         let ours = records.iter().filter(|record| record.user != "admin");
         ours.map(|record| Entry::of(record)).collect()
+    }
+
+    /// All requests so far, whoever made them.
+    pub fn history(&self) -> Vec<Arc<Record>> {
+        self.server.audit().since(0).0
     }
 
     /// Starts our controller manager in this process.

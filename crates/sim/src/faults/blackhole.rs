@@ -1,24 +1,30 @@
-//! A blackholed connection: requests get no response, watches no events, and there is no error.
+//! A blackholed connection: requests get no response, watches no events, and there is no error. Or a connection so slow that
+//! watches fall behind.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_client::{Body, Transport, TransportError};
+use flyball_latest as latest;
 use futures::future::BoxFuture;
 use futures::stream;
 use http_body_util::{BodyExt, StreamBody};
-use tokio::sync::watch;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
 /// Holds lists and watches of some resources back while it is open; what was held back arrives when it closes.
 pub struct Blackhole {
     plurals: &'static [&'static str],
-    open: watch::Sender<bool>,
+    open: latest::Sender<bool>,
+    /// Watches get one frame each time this has passed, and when the next is due.
+    pace: Mutex<(Duration, Option<Instant>)>,
 }
 
 impl Blackhole {
     /// A closed blackhole for these resources.
     pub fn new(plurals: &'static [&'static str]) -> Arc<Self> {
-        Arc::new(Self { plurals, open: watch::Sender::new(false) })
+        Arc::new(Self { plurals, open: latest::Sender::new(false), pace: Mutex::default() })
     }
 
     pub fn open(&self) {
@@ -27,6 +33,22 @@ impl Blackhole {
 
     pub fn close(&self) {
         self.open.send_replace(false);
+    }
+
+    /// Lets one frame of all watches pass each time `pause` has passed, from now on.
+    pub fn trickle(&self, pause: Duration) {
+        *self.pace.lock() = (pause, None);
+    }
+
+    /// Waits until a frame of a watch may pass.
+    async fn turn(&self) {
+        let turn = {
+            let (pause, next) = &mut *self.pace.lock();
+            let turn = next.unwrap_or_else(Instant::now).max(Instant::now());
+            *next = Some(turn + *pause);
+            turn
+        };
+        tokio::time::sleep_until(turn).await;
     }
 
     /// The transport with the blackhole.
@@ -59,12 +81,16 @@ impl Transport for Blackholed {
         if !blackhole.swallows(&request) {
             return inner.send(request);
         }
+        let watches = request.uri().query().is_some_and(|query| query.contains("watch="));
         Box::pin(async move {
             blackhole.closed().await;
             let (head, body) = inner.send(request).await?.into_parts();
-            let frames = stream::unfold((body, blackhole), |(mut body, blackhole)| async move {
+            let frames = stream::unfold((body, blackhole), move |(mut body, blackhole)| async move {
                 let frame = body.frame().await?;
                 blackhole.closed().await;
+                if watches {
+                    blackhole.turn().await;
+                }
                 Some((frame, (body, blackhole)))
             });
             Ok(http::Response::from_parts(head, StreamBody::new(frames).boxed_unsync()))

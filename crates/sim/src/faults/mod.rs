@@ -14,12 +14,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_client::{Body, Transport, TransportError};
+use flyball_latest as latest;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, RngCore as _, SeedableRng};
 use serde::Deserialize;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 pub use blackhole::Blackhole;
 
@@ -32,7 +33,7 @@ pub struct Mix {
     pub lost_answer: f64,
     /// A write is not made, and its outcome is reported as unknown.
     pub lost_request: f64,
-    /// An update gets a conflict.
+    /// An update gets a conflict, or a patch or deletion with a resourceVersion.
     pub conflict: f64,
     /// The server answers 429.
     pub throttled: f64,
@@ -49,6 +50,10 @@ pub struct Mix {
     pub panic: f64,
     /// After a write the server is restored to a state shortly before it.
     pub restore: f64,
+    /// The leader is killed after a write, before it gets the response, and a standby takes over at once.
+    pub failover: f64,
+    /// The largest delay of a standby's watch events, also when it has become the leader.
+    pub standby_lag: Duration,
 }
 
 /// A kind of fault, for the command line and for scenarios that exclude it.
@@ -69,10 +74,12 @@ pub enum Kind {
     Panic,
     /// The server is restored to an older state: the writes of controllers since then are lost.
     Restore,
+    /// The leader is killed after a write, and a standby whose caches lag takes over. A scenario that excludes crashes has none.
+    Failover,
 }
 
 impl Kind {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Refused,
         Self::Lost,
         Self::Conflict,
@@ -82,6 +89,7 @@ impl Kind {
         Self::Crash,
         Self::Panic,
         Self::Restore,
+        Self::Failover,
     ];
 
     /// Its name on the command line.
@@ -96,6 +104,7 @@ impl Kind {
             Self::Crash => "crash",
             Self::Panic => "panic",
             Self::Restore => "restore",
+            Self::Failover => "failover",
         }
     }
 }
@@ -124,6 +133,8 @@ impl Mix {
         crash: 0.0,
         panic: 0.0,
         restore: 0.0,
+        failover: 0.0,
+        standby_lag: Duration::ZERO,
     };
 
     /// The mix of a seed.
@@ -139,9 +150,7 @@ impl Mix {
             watch_cut: chance(0.1),
             watch_replay: chance(0.2),
             watch_lag: Duration::from_secs_f64(chance(3.0)),
-            crash: 0.0,
-            panic: 0.0,
-            restore: 0.0,
+            ..Self::NONE
         }
     }
 
@@ -161,6 +170,8 @@ impl Mix {
             crash: chance(Kind::Crash, 0.1),
             panic: chance(Kind::Panic, 0.1),
             restore: chance(Kind::Restore, 0.1),
+            failover: chance(Kind::Failover, 0.1),
+            standby_lag: STANDBY_LAG,
         }
     }
 
@@ -173,10 +184,12 @@ impl Mix {
                 Kind::Conflict => self.conflict = 0.0,
                 Kind::Dropped => self.watch_cut = 0.0,
                 Kind::Duplicated => self.watch_replay = 0.0,
-                Kind::Stale => self.watch_lag = Duration::ZERO,
-                Kind::Crash => self.crash = 0.0,
+                Kind::Stale => (self.watch_lag, self.standby_lag) = (Duration::ZERO, Duration::ZERO),
+                // A standby does not know either what the leader had in memory.
+                Kind::Crash => (self.crash, self.failover) = (0.0, 0.0),
                 Kind::Panic => self.panic = 0.0,
                 Kind::Restore => self.restore = 0.0,
+                Kind::Failover => self.failover = 0.0,
             }
         }
         self
@@ -194,12 +207,15 @@ impl Mix {
             Kind::Crash => self.crash > 0.0,
             Kind::Panic => self.panic > 0.0,
             Kind::Restore => self.restore > 0.0,
+            Kind::Failover => self.failover > 0.0,
         };
         Kind::ALL.into_iter().filter(has).collect()
     }
 }
 
-/// The maximum number of crashes, panics and restores in one run: in between it must make progress.
+/// See [`Mix::standby_lag`].
+const STANDBY_LAG: Duration = Duration::from_secs(3);
+/// The maximum number of crashes, panics, restores and failovers in one run: in between it must make progress.
 const MOST_DISASTERS: u32 = 6;
 /// They have their own generator, so that a seed gives the same other faults with and without them.
 const DISASTER_SEED: u64 = 0x5eed;
@@ -213,10 +229,21 @@ pub struct Faults {
     struck: AtomicBool,
     writes: AtomicU64,
     crash_after: Option<u64>,
-    crashed: Notify,
+    dies: Notify,
+    /// How the controller manager dies next.
+    death: Mutex<Death>,
     restorer: OnceLock<Restorer>,
     /// Counts restores. Each ends all watches at once, also those whose events are delayed.
-    restored: watch::Sender<u64>,
+    restored: latest::Sender<u64>,
+}
+
+/// What happens to a controller manager that has just made a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Death {
+    /// Another process starts from nothing.
+    Crash,
+    /// A standby takes over.
+    Failover,
 }
 
 /// Restores the server to before the last writes of controllers (at most the given number, and none that a test client has read
@@ -234,7 +261,8 @@ impl Faults {
         let mut mix = Mix::random(&mut rng);
         let mut rarely = StdRng::seed_from_u64(seed ^ DISASTER_SEED);
         let mut chance = || if rarely.random_bool(0.3) { rarely.random_range(0.0..0.1) } else { 0.0 };
-        (mix.crash, mix.panic, mix.restore) = (chance(), chance(), chance());
+        (mix.crash, mix.panic, mix.restore, mix.failover) = (chance(), chance(), chance(), chance());
+        mix.standby_lag = STANDBY_LAG;
         Self::new(mix.without(spared), rng, None)
     }
 
@@ -259,9 +287,10 @@ impl Faults {
             struck: AtomicBool::new(false),
             writes: AtomicU64::new(0),
             crash_after,
-            crashed: Notify::new(),
+            dies: Notify::new(),
+            death: Mutex::new(Death::Crash),
             restorer: OnceLock::new(),
-            restored: watch::Sender::new(0),
+            restored: latest::Sender::new(0),
         })
     }
 
@@ -295,14 +324,25 @@ impl Faults {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Waits until the controller manager has to crash.
-    pub async fn crashed(&self) {
-        self.crashed.notified().await;
+    /// Waits until the controller manager has to die.
+    pub async fn death(&self) -> Death {
+        self.dies.notified().await;
+        *self.death.lock()
+    }
+
+    /// Whether a standby is needed.
+    pub fn fail_over(&self) -> bool {
+        self.are_on() && self.mix.failover > 0.0
     }
 
     /// The transport with faults.
     pub fn over(self: &Arc<Self>, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
-        Arc::new(Faulty { faults: self.clone(), inner })
+        Arc::new(Faulty { faults: self.clone(), inner, lag: self.mix.watch_lag })
+    }
+
+    /// The same for a standby.
+    pub fn over_standby(self: &Arc<Self>, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
+        Arc::new(Faulty { faults: self.clone(), inner, lag: self.mix.watch_lag.max(self.mix.standby_lag) })
     }
 
     /// Whether faults happen now.
@@ -321,10 +361,10 @@ impl Faults {
         strikes
     }
 
-    /// The delay of the next watch event.
-    fn lag(&self) -> Duration {
-        match self.are_on() && !self.mix.watch_lag.is_zero() {
-            true => self.mix.watch_lag.mul_f64(self.rng.lock().random_range(0.0..1.0)),
+    /// The delay of the next watch event, where this is the largest.
+    fn lag(&self, largest: Duration) -> Duration {
+        match self.are_on() && !largest.is_zero() {
+            true => largest.mul_f64(self.rng.lock().random_range(0.0..1.0)),
             false => Duration::ZERO,
         }
     }
@@ -358,16 +398,20 @@ impl Faults {
         is_restored
     }
 
-    /// Counts a write that was made; true if the controller manager crashes after it.
+    /// Counts a write that was made; true if the controller manager dies after it.
     fn wrote(&self) -> bool {
         let count = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
         let is_chosen = self.on.load(Ordering::Relaxed) && self.crash_after == Some(count);
-        let dies = is_chosen || self.is_disaster(self.mix.crash);
-        if dies {
+        let death = match is_chosen || self.is_disaster(self.mix.crash) {
+            true => Some(Death::Crash),
+            false => self.is_disaster(self.mix.failover).then_some(Death::Failover),
+        };
+        if let Some(death) = death {
             self.struck.store(true, Ordering::Relaxed);
-            self.crashed.notify_one();
+            *self.death.lock() = death;
+            self.dies.notify_one();
         }
-        dies
+        death.is_some()
     }
 }
 
@@ -377,6 +421,8 @@ pub struct Deliberate;
 struct Faulty {
     faults: Arc<Faults>,
     inner: Arc<dyn Transport>,
+    /// The largest delay of watch events.
+    lag: Duration,
 }
 
 impl Transport for Faulty {
@@ -384,11 +430,11 @@ impl Transport for Faulty {
         &self,
         request: http::Request<Bytes>,
     ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
-        let (faults, inner) = (self.faults.clone(), self.inner.clone());
+        let (faults, inner, lag) = (self.faults.clone(), self.inner.clone(), self.lag);
         Box::pin(async move {
             let is_read = request.method() == http::Method::GET;
             match is_read && request.uri().query().is_some_and(|query| query.contains("watch=")) {
-                true => watches::send(faults, inner, request).await,
+                true => watches::send(faults, inner, request, lag).await,
                 false => requests::send(&faults, inner, request, is_read).await,
             }
         })

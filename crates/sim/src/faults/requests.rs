@@ -6,7 +6,7 @@ use bytes::Bytes;
 use flyball_client::{Body, Transport, TransportError};
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Full};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Faults;
 
@@ -39,7 +39,7 @@ pub(super) async fn send(
     if !is_event && faults.is_disaster(mix.panic) {
         std::panic::panic_any(super::Deliberate);
     }
-    if request.method() == Method::PUT && faults.strikes_request(mix.conflict) {
+    if mix.conflict > 0.0 && may_conflict(&request) && faults.strikes_request(mix.conflict) {
         return Ok(refusal(StatusCode::CONFLICT, "Conflict"));
     }
     if faults.strikes_request(mix.lost_request) {
@@ -59,6 +59,22 @@ pub(super) async fn send(
     answer
 }
 
+/// Whether somebody else's write in between makes the server refuse this one. A precondition on the uid alone does not: it fails only
+/// if another object has the name, and then its events follow.
+fn may_conflict(request: &http::Request<Bytes>) -> bool {
+    let names_a_version = |place: &str| {
+        let body: Option<Value> = serde_json::from_slice(request.body()).ok();
+        body.and_then(|body| body.pointer(place)?.as_str().map(|version| !version.is_empty()))
+            .unwrap_or(false)
+    };
+    match *request.method() {
+        Method::PUT => true,
+        Method::PATCH => names_a_version("/metadata/resourceVersion"),
+        Method::DELETE => names_a_version("/preconditions/resourceVersion"),
+        _ => false,
+    }
+}
+
 fn refusal(code: StatusCode, reason: &str) -> http::Response<Body> {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -74,4 +90,28 @@ fn refusal(code: StatusCode, reason: &str) -> http::Response<Body> {
         answer.headers_mut().insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("1"));
     }
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_writes_that_depend_on_a_version_conflict() {
+        #[rustfmt::skip]
+        let table = [
+            ("PUT",    r#"{"metadata":{"name":"a"}}"#,                       true),
+            ("PATCH",  r#"{"metadata":{"resourceVersion":"7"}}"#,            true),
+            ("PATCH",  r#"{"metadata":{"uid":"u"},"spec":{}}"#,              false),
+            ("PATCH",  r#"[{"op":"remove","path":"/metadata/labels/a"}]"#,   false),
+            ("DELETE", r#"{"preconditions":{"uid":"u","resourceVersion":"7"}}"#, true),
+            ("DELETE", r#"{"preconditions":{"uid":"u"}}"#,                   false),
+            ("DELETE", "",                                                   false),
+            ("POST",   r#"{"metadata":{"resourceVersion":"7"}}"#,            false),
+        ];
+        for (method, body, want) in table {
+            let request = http::Request::builder().method(method).body(Bytes::from(body)).unwrap();
+            assert_eq!(may_conflict(&request), want, "{method} {body}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! server does that.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use flyball_client::{Body, BoxError, Transport, TransportError};
@@ -17,6 +18,7 @@ pub(super) async fn send(
     faults: Arc<Faults>,
     inner: Arc<dyn Transport>,
     request: http::Request<Bytes>,
+    lag: Duration,
 ) -> Result<http::Response<Body>, TransportError> {
     if faults.strikes(faults.mix.not_sent) {
         return Err(TransportError::NotSent("a fault: not sent".into()));
@@ -39,7 +41,7 @@ pub(super) async fn send(
         }
     });
     let restored = faults.restored.subscribe();
-    let lines = Late { faults, arrivals, again: None };
+    let lines = Late { faults, lag, arrivals, again: None };
     let body = StreamBody::new(stream::unfold((lines, restored), |(mut lines, mut restored)| async move {
         let line = tokio::select! {
             biased;
@@ -54,6 +56,8 @@ pub(super) async fn send(
 /// The lines of a watch, with faults.
 struct Late {
     faults: Arc<Faults>,
+    /// The largest delay of a line.
+    lag: Duration,
     arrivals: mpsc::UnboundedReceiver<(Instant, Result<Bytes, BoxError>)>,
     /// A line to be delivered again.
     again: Option<Bytes>,
@@ -73,7 +77,7 @@ impl Late {
             Ok(line) => line,
             Err(error) => return Some(Err(error)),
         };
-        tokio::time::sleep_until(arrived + faults.lag()).await;
+        tokio::time::sleep_until(arrived + faults.lag(self.lag)).await;
         if faults.strikes(faults.mix.watch_replay) {
             self.again = Some(line.clone());
         }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use flyball_api::ResourceVersion;
+use flyball_apiserver::Record;
 use flyball_cloud::simulated::Simulated;
 use flyball_runtime::Chain;
 use jiff::Timestamp;
@@ -98,9 +99,19 @@ impl InProcess {
         }
     }
 
+    /// What checks the rules under faults.
+    pub fn checker(&self) -> Option<Arc<RuleChecker>> {
+        self.fault_plan.as_ref().map(|fault_plan| Arc::clone(&fault_plan.checker))
+    }
+
     /// The writes of the controllers under faults, and the violations.
     pub fn findings(&self) -> Findings {
         self.fault_plan.as_ref().map(|fault_plan| fault_plan.checker.findings()).unwrap_or_default()
+    }
+
+    /// All requests so far, whoever made them.
+    pub fn history(&self) -> Vec<Arc<Record>> {
+        self.cluster.history()
     }
 
     /// The text of the controller manager's `/metrics`; empty while none runs.

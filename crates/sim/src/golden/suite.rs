@@ -107,7 +107,7 @@ pub struct Plan {
     /// The controller managers under test, on real clusters.
     pub programs: Programs,
     pub jobs: usize,
-    /// Retries for a scenario that fails.
+    /// Retries for a scenario that fails, after all others: a busy machine may have been the reason.
     pub retries: usize,
     /// Settings of each run.
     pub settings: Settings,
@@ -134,23 +134,24 @@ pub fn run_real(
             tokio::runtime::Builder::new_current_thread().enable_all().build().context("make a runtime")?;
         runtime.block_on(async {
             let mut backend: Option<(Features, Real)> = None;
-            while let Some(scenario) = next(queue) {
-                let mut result = None;
-                for _ in 0..=plan.retries {
-                    let features = &scenario.api_server;
-                    let mut fresh = match backend.take() {
-                        Some((same, used)) if same == *features => used,
-                        _ => start(plan, features).await?,
-                    };
-                    let judged = result.insert(judge(plan, &scenario, &mut fresh).await);
-                    if judged.passed {
-                        backend = Some((features.clone(), fresh));
-                        break;
-                    }
+            while let Some(Turn { scenario, failures }) = next(queue) {
+                let features = &scenario.api_server;
+                let mut fresh = match backend.take() {
+                    Some((same, used)) if same == *features => used,
+                    _ => start(plan, features).await?,
+                };
+                let result = judge(plan, &scenario, &mut fresh).await;
+                if result.passed {
+                    backend = Some((features.clone(), fresh));
+                } else {
                     // Its logs are needed, and a failed scenario may have left anything behind.
                     fresh.keep_logs();
+                    if failures < plan.retries {
+                        queue.lock().push_back(Turn { scenario, failures: failures + 1 });
+                        continue;
+                    }
                 }
-                if result.is_some_and(|result| results.send(result).is_err()) {
+                if results.send(result).is_err() {
                     break;
                 }
             }
@@ -166,7 +167,7 @@ pub fn run_embedded(
     report: impl FnMut(ScenarioResult),
 ) -> anyhow::Result<()> {
     run(plan, scenarios, report, |queue, results| {
-        while let Some(scenario) = next(queue) {
+        while let Some(Turn { scenario, .. }) = next(queue) {
             // One runtime per scenario: when it is dropped, leftover tasks are, too.
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -320,9 +321,15 @@ async fn complete<B: Backend>(
     }
 }
 
-type Queue = Mutex<VecDeque<Scenario>>;
+type Queue = Mutex<VecDeque<Turn>>;
 
-fn next(queue: &Queue) -> Option<Scenario> {
+/// A scenario, and how often it has failed.
+struct Turn {
+    scenario: Scenario,
+    failures: usize,
+}
+
+fn next(queue: &Queue) -> Option<Turn> {
     queue.lock().pop_front()
 }
 
@@ -337,7 +344,8 @@ fn run(
     let length = |scenario: &Scenario| scenario.seconds.unwrap_or(10.0);
     scenarios.sort_by(|a, b| a.api_server.cmp(&b.api_server).then_with(|| length(b).total_cmp(&length(a))));
     let workers = plan.jobs.clamp(1, scenarios.len().max(1));
-    let queue: Queue = Mutex::new(scenarios.into());
+    let turns = scenarios.into_iter().map(|scenario| Turn { scenario, failures: 0 });
+    let queue: Queue = Mutex::new(turns.collect());
     let (sender, results) = mpsc::channel();
     std::thread::scope(|scope| {
         let (work, queue) = (&work, &queue);

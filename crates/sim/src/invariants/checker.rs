@@ -58,6 +58,12 @@ impl RuleChecker {
         self.decisions.lock().extend(decisions);
     }
 
+    /// To be called when every controller manager has ended and its runtime is gone: whether anything of one still exists. Objects
+    /// that hold each other are never freed.
+    pub fn is_outlived(&self) -> bool {
+        self.decisions.lock().iter().any(|judge| Arc::strong_count(judge) > 1)
+    }
+
     /// Checks the rules for a cluster at rest, for these controllers.
     pub fn judge_rest(&self, controllers: &[String]) {
         self.findings.lock().violations.extend(rest::broken(&self.state, controllers));

@@ -48,7 +48,17 @@ fn one_to_one(state: &ServerState, write: &Write) -> Result<(), String> {
         return Ok(());
     }
     let mut promised = BTreeSet::new();
-    let bound = |volume: &&Arc<Value>| volume["status"]["phase"] == "Bound" && !is_deleting(volume);
+    // A user may create any number of volumes with the uid of one claim; a provisioner may not.
+    let by_user = |volume: &Value| {
+        let versions = state.versions_named("", VOLUMES, "", name(volume));
+        versions.first().is_some_and(|created| {
+            !text(&created["spec"]["claimRef"]["uid"]).is_empty()
+                && created["metadata"]["annotations"]["pv.kubernetes.io/provisioned-by"].is_null()
+        })
+    };
+    let bound = |volume: &&Arc<Value>| {
+        volume["status"]["phase"] == "Bound" && !is_deleting(volume) && !by_user(volume)
+    };
     for volume in state.list("", VOLUMES, None).iter().filter(bound) {
         let claim = text(&volume["spec"]["claimRef"]["uid"]).to_owned();
         ensure(claim.is_empty() || promised.insert(claim), || {
@@ -56,8 +66,10 @@ fn one_to_one(state: &ServerState, write: &Write) -> Result<(), String> {
         })?;
     }
     let mut taken = BTreeSet::new();
-    // Several claims may name the same volume by themselves.
-    let is_bound = |claim: &&Arc<Value>| claim["status"]["phase"] == "Bound";
+    // Several claims may name the same volume by themselves. A user may write the status of a claim that names none.
+    let is_bound = |claim: &&Arc<Value>| {
+        claim["status"]["phase"] == "Bound" && !text(&claim["spec"]["volumeName"]).is_empty()
+    };
     for claim in state.list("", CLAIMS, None).iter().filter(is_bound) {
         let volume = text(&claim["spec"]["volumeName"]).to_owned();
         ensure(taken.insert(volume.clone()), || format!("two claims are bound to {volume}"))?;

@@ -1,6 +1,6 @@
-//! A standby whose watch of pods lags wins the lease. It must not create the pods of the former leader a second time: its
-//! controllers start only when their caches show everything that the former leader wrote. For comparison a manager that
-//! starts at once does create them twice.
+//! A standby whose watches lag wins the lease. It must not create the pods of the former leader a second time, or count the
+//! objects of a quota too low: its controllers start only when their caches show everything that was there when it won. For
+//! comparison a manager that starts at once makes these mistakes.
 
 #[path = "../supervision/lag.rs"]
 mod lag;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flyball_api::{Pod, ReplicaSet};
+use flyball_api::{ConfigMap, Key, Pod, ReplicaSet, Resource, ResourceQuota};
 use flyball_cache::{InformerOptions, Informers};
 use flyball_client::{
     Body, Client, ClientOptions, DeleteOptions, Identities, ListParams, Transport, TransportError,
@@ -23,6 +23,7 @@ use flyball_runtime::gates::Gates;
 use flyball_runtime::{
     Clock, DebugPages, Extensions, Health, Leadership, Metrics, Shared, Signal, Supervision,
 };
+use flyball_sim::api::Api;
 use flyball_sim::embedded::Embedded;
 use flyball_sim::features::Features;
 use futures::future::BoxFuture;
@@ -35,18 +36,19 @@ use tokio::time::{sleep, timeout};
 const LAG: Duration = Duration::from_secs(60);
 const REPLICAS: usize = 10;
 
-/// Delays the watches of pods only: the standby sees the ReplicaSet in time, and not its pods.
-struct PodsLag {
+/// Delays the watches of one resource only: the standby sees the ReplicaSet in time, and not its pods.
+struct OneLags {
+    plural: &'static str,
     prompt: Arc<dyn Transport>,
     late: Lagging,
 }
 
-impl Transport for PodsLag {
+impl Transport for OneLags {
     fn send(
         &self,
         request: http::Request<Bytes>,
     ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
-        if request.uri().path().ends_with("/pods") {
+        if request.uri().path().rsplit('/').next() == Some(self.plural) {
             self.late.send(request)
         } else {
             self.prompt.send(request)
@@ -62,14 +64,20 @@ enum TakesOver {
     AtOnce,
 }
 
-/// One manager with the ReplicaSet controller, in election.
+/// One manager with one controller, in election.
 struct Manager {
     task: JoinHandle<()>,
     leads: Signal,
 }
 
 impl Manager {
-    fn start(cluster: &Embedded, identity: &str, watches: Arc<dyn Transport>, takes_over: TakesOver) -> Self {
+    fn start(
+        cluster: &Embedded,
+        controller: &'static str,
+        identity: &str,
+        watches: Arc<dyn Transport>,
+        takes_over: TakesOver,
+    ) -> Self {
         let transport = cluster.transport(Some("admin-token"));
         let options = || ClientOptions { qps: 0.0, ..ClientOptions::default() };
         let client = Client::new(transport.clone(), options());
@@ -91,7 +99,9 @@ impl Manager {
         let mut elector = Elector::new(settings, client.clone(), shared.metrics.clone(), move || clock.now())
             .with_random(|| 0.5);
         // Caches are warm, also if the controllers are set up later.
-        let _caches = (shared.informers.get::<Pod>(), shared.informers.get::<ReplicaSet>());
+        let informers = shared.informers.clone();
+        let _caches =
+            (informers.get::<Pod>(), informers.get::<ReplicaSet>(), informers.dynamic(&ConfigMap::TYPE));
         let engine = Engine::new(shared, Identities::shared(client, "test"));
         let (won, leads) = Signal::new();
         let leads_now = leads.clone();
@@ -101,7 +111,7 @@ impl Manager {
             let leading = if takes_over == TakesOver::AtOnce { Leadership::always() } else { leading };
             let supervision =
                 Supervision { leading, shutdown, grace: Duration::ZERO, health: Health::default() };
-            let controllers = CONTROLLERS.iter().filter(|row| row.name == "replicaset-controller");
+            let controllers = CONTROLLERS.iter().filter(|row| row.name == controller);
             let work = async {
                 if takes_over == TakesOver::AtOnce {
                     leads_now.wait().await;
@@ -150,28 +160,39 @@ async fn a_lagging_standby_that_starts_at_once_would_create_them_again() -> anyh
     Ok(())
 }
 
-/// A takeover, some time after it, and well before the standby's watch shows the first pod.
+/// The quota of ConfigMaps, whose caches are found by a preparation of the controller.
+#[tokio::test(start_paused = true)]
+async fn a_lagging_standby_counts_no_quota_too_low() -> anyhow::Result<()> {
+    let play = Play::start_quota(TakesOver::WithFreshCaches).await?;
+    assert_eq!(play.used().await?, "10", "the standby did not wait for its cache");
+    sleep(LAG * 10).await;
+    assert_eq!(play.used().await?, "10");
+
+    // It works once its cache is current: a deleted object is no longer counted.
+    play.client.delete::<ConfigMap>(&Key::new("default", "c-0"), &DeleteOptions::default()).await?;
+    sleep(LAG * 10).await;
+    assert_eq!(play.used().await?, "9", "the standby does not work");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lagging_standby_that_starts_at_once_would_count_a_quota_too_low() -> anyhow::Result<()> {
+    let play = Play::start_quota(TakesOver::AtOnce).await?;
+    assert_eq!(play.used().await?, "0");
+    Ok(())
+}
+
+/// A takeover, some time after it, and well before the standby's watch shows the first object.
 struct Play {
-    _cluster: Embedded,
+    cluster: Embedded,
     client: Client,
+    leader: Manager,
     standby: Manager,
 }
 
 impl Play {
     async fn start(takes_over: TakesOver) -> anyhow::Result<Self> {
-        let cluster = Embedded::start("2026-06-01T12:00:00Z".parse()?, 1, &Features::default())?;
-        let transport = cluster.transport(Some("admin-token"));
-        let client = Client::new(transport.clone(), ClientOptions { qps: 0.0, ..ClientOptions::default() });
-        let leader = Manager::start(&cluster, "leader", transport.clone(), TakesOver::WithFreshCaches);
-        timeout(Duration::from_secs(60), leader.leads.wait()).await?;
-        let late = Lagging { inner: transport.clone(), lag: LAG };
-        let watches = Arc::new(PodsLag { prompt: transport, late });
-        let standby = Manager::start(&cluster, "standby", watches, takes_over);
-        // Its first list of pods lags, too; from then on the standby is warm.
-        sleep(LAG * 2).await;
-        assert!(!standby.leads.is_set());
-
-        let play = Self { _cluster: cluster, client, standby };
+        let play = Self::two_managers("replicaset-controller", "pods", takes_over).await?;
         let labels = json!({"app": "web"});
         let set = json!({"metadata": {"name": "web"}, "spec": {"replicas": REPLICAS,
             "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
@@ -179,10 +200,55 @@ impl Play {
         play.client.create::<ReplicaSet>("default", &set).await?;
         sleep(Duration::from_secs(2)).await;
         assert_eq!(play.pods().await?, REPLICAS, "the leader has created them");
-        leader.kill();
-        timeout(Duration::from_secs(20), play.standby.leads.wait()).await?;
+        play.take_over().await
+    }
+
+    async fn start_quota(takes_over: TakesOver) -> anyhow::Result<Self> {
+        let play = Self::two_managers("resourcequota-controller", "configmaps", takes_over).await?;
+        for n in 0..10 {
+            let object = json!({"metadata": {"name": format!("c-{n}")}});
+            play.client.create::<ConfigMap>("default", &object).await?;
+        }
+        let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"count/configmaps": "20"}}});
+        play.client.create::<ResourceQuota>("default", &quota).await?;
+        sleep(Duration::from_secs(10)).await;
+        assert_eq!(play.used().await?, "10", "the leader has counted them");
+        play.take_over().await
+    }
+
+    /// A leader, and a warm standby whose watch of `plural` lags.
+    async fn two_managers(
+        controller: &'static str,
+        plural: &'static str,
+        takes_over: TakesOver,
+    ) -> anyhow::Result<Self> {
+        let cluster = Embedded::start("2026-06-01T12:00:00Z".parse()?, 1, &Features::default())?;
+        let transport = cluster.transport(Some("admin-token"));
+        let client = Client::new(transport.clone(), ClientOptions { qps: 0.0, ..ClientOptions::default() });
+        let leader =
+            Manager::start(&cluster, controller, "leader", transport.clone(), TakesOver::WithFreshCaches);
+        timeout(Duration::from_secs(60), leader.leads.wait()).await?;
+        let late = Lagging { inner: transport.clone(), lag: LAG };
+        let watches = Arc::new(OneLags { plural, prompt: transport, late });
+        let standby = Manager::start(&cluster, controller, "standby", watches, takes_over);
+        // Its first list lags, too; from then on the standby is warm.
+        sleep(LAG * 2).await;
+        assert!(!standby.leads.is_set());
+        Ok(Self { cluster, client, leader, standby })
+    }
+
+    async fn take_over(self) -> anyhow::Result<Self> {
+        self.leader.kill();
+        timeout(Duration::from_secs(20), self.standby.leads.wait()).await?;
         sleep(LAG / 3).await;
-        Ok(play)
+        Ok(self)
+    }
+
+    /// How many ConfigMaps the quota says there are.
+    async fn used(&self) -> anyhow::Result<String> {
+        let api = Api::discover(self.cluster.client()).await?;
+        let quota = api.get("/api/v1/namespaces/default/resourcequotas/q").await?;
+        Ok(quota["status"]["used"]["count/configmaps"].as_str().unwrap_or_default().to_owned())
     }
 
     async fn pods(&self) -> anyhow::Result<usize> {
@@ -192,6 +258,7 @@ impl Play {
 
 impl Drop for Play {
     fn drop(&mut self) {
+        self.leader.kill();
         self.standby.kill();
     }
 }

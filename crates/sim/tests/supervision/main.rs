@@ -50,6 +50,7 @@ pub(crate) const fn controller(name: &'static str, start: Start) -> Controller {
         reads: &[],
         writes: &[],
         pace: Pace { qps: 1.0, burst: 1 },
+        check: |_| Ok(()),
         start: Some(start),
     }
 }

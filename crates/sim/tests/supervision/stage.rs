@@ -12,7 +12,7 @@ use flyball_manager::table::Controller;
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::gates::Gates;
 use flyball_runtime::{
-    Clock, DebugPages, Extensions, Health, Leadership, Metrics, PanicInjector, Place, Shared, Signal,
+    Clock, DebugPages, Ended, Extensions, Health, Leadership, Metrics, PanicInjector, Place, Shared, Signal,
     SignalSender, Supervision,
 };
 use flyball_sim::embedded::Embedded;
@@ -110,7 +110,7 @@ pub(crate) struct Stage {
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
     stop: SignalSender,
-    running: JoinHandle<()>,
+    running: JoinHandle<Ended>,
 }
 
 impl Stage {

@@ -167,7 +167,7 @@ pub(crate) struct Inputs<'a> {
     pub(crate) request: &'a Value,
     pub(crate) params: Option<&'a Value>,
     pub(crate) namespace: Option<&'a Value>,
-    pub(crate) authorizer: Option<&'a Asker<'a>>,
+    pub(crate) authorizer: Option<&'a AuthorizationChecks<'a>>,
 }
 
 /// The values of names while the expressions of one kind (conditions, validations, messages) are evaluated. Variables are
@@ -194,9 +194,9 @@ impl<'a> Activation<'a> {
         .into_iter()
         .map(|(name, value)| (SmolStr::new_static(name), value))
         .collect();
-        if let Some(asker) = inputs.authorizer {
-            let checker = Checker::of_requester(Arc::new(*asker));
-            let check = Opaque::ResourceCheck(checker.clone(), Arc::new(asker.request_resource()));
+        if let Some(checks) = inputs.authorizer {
+            let checker = Checker::of_requester(Arc::new(*checks));
+            let check = Opaque::ResourceCheck(checker.clone(), Arc::new(checks.request_resource()));
             values.insert("authorizer".into(), Cel::Opaque(Opaque::Authorizer(checker)));
             values.insert(REQUEST_RESOURCE.into(), Cel::Opaque(check));
         }
@@ -252,14 +252,14 @@ impl<'a> Variables<'a> for Activation<'a> {
 
 /// Answers what expressions ask about permissions.
 #[derive(Clone, Copy)]
-pub(crate) struct Asker<'a> {
+pub(crate) struct AuthorizationChecks<'a> {
     pub(super) server: &'a Inner,
     pub(super) attributes: &'a Attributes,
     /// The name of the object.
     pub(super) name: &'a str,
 }
 
-impl Asker<'_> {
+impl AuthorizationChecks<'_> {
     fn request_resource(&self) -> ResourceCheck {
         let Attributes { resource, namespace, .. } = self.attributes;
         ResourceCheck {
@@ -273,7 +273,7 @@ impl Asker<'_> {
     }
 }
 
-impl Authorize for Asker<'_> {
+impl Authorize for AuthorizationChecks<'_> {
     fn decide(&self, question: &Question<'_>) -> Decision {
         let (subject, wanted) = match question {
             Question::Path { subject, verb, path } => {

@@ -210,14 +210,14 @@ impl<'a> InvocationInputs<'a> {
     }
 
     fn with_inputs<T>(&self, dynamic: &Dynamic<'_>, act: impl FnOnce(&Inputs<'_>) -> T) -> T {
-        let asker = dynamic.asker(&self.objects);
+        let checks = dynamic.checks(&self.objects);
         act(&Inputs {
             object: Some(&self.new),
             old: self.old.as_ref(),
             request: &self.request,
             params: self.invocation.params.as_ref(),
             namespace: self.namespace,
-            authorizer: Some(&asker),
+            authorizer: Some(&checks),
         })
     }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Dynamic;
 use super::attributes::Objects;
-use super::expressions::{Activation, Asker, Compiler, Expression, Inputs, Wanted};
+use super::expressions::{Activation, AuthorizationChecks, Compiler, Expression, Inputs, Wanted};
 use super::matching::Constraints;
 use super::params;
 use crate::error::{ApiError, Named};
@@ -192,7 +192,7 @@ impl<'a> Dynamic<'a> {
     }
 
     /// Who answers questions about permissions.
-    pub(super) fn asker<'b>(&'b self, objects: &'b Objects<'_>) -> Asker<'b> {
-        Asker { server: self.server, attributes: &self.attributes, name: &objects.name }
+    pub(super) fn checks<'b>(&'b self, objects: &'b Objects<'_>) -> AuthorizationChecks<'b> {
+        AuthorizationChecks { server: self.server, attributes: &self.attributes, name: &objects.name }
     }
 }

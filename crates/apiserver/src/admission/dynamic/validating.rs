@@ -217,14 +217,14 @@ impl Policy {
     ) -> Verdict {
         let attributes = &dynamic.attributes;
         let request = attributes.request(objects, matched);
-        let asker = dynamic.asker(objects);
+        let checks = dynamic.checks(objects);
         let inputs = Inputs {
             object: shown.new.as_ref(),
             old: shown.old.as_ref(),
             request: &request,
             params,
             namespace,
-            authorizer: Some(&asker),
+            authorizer: Some(&checks),
         };
         match self.common.conditions_hold(&inputs) {
             Ok(true) => self.validate(&inputs),
@@ -315,7 +315,7 @@ impl Policy {
 }
 
 impl Validation {
-    /// What the client is told: what the expression made, if that can be shown; else the given message; else the expression.
+    /// The message for the client: the result of `messageExpression` if it is valid, else `message`, else the expression.
     fn message(&self, made: Option<String>) -> String {
         let fits = |text: &String| !text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n');
         let made = made.map(|text| text.trim().to_owned()).filter(fits);

@@ -83,14 +83,14 @@ impl Webhook {
         let attributes = &dynamic.attributes;
         let shown = dynamic.shown(objects, &matched).await?;
         let request = attributes.request(objects, &attributes.resource);
-        let asker = dynamic.asker(objects);
+        let checks = dynamic.checks(objects);
         let inputs = Inputs {
             object: shown.new.as_ref(),
             old: shown.old.as_ref(),
             request: &request,
             params: None,
             namespace: None,
-            authorizer: Some(&asker),
+            authorizer: Some(&checks),
         };
         match self.conditions.hold(&self.compiler, &inputs) {
             Ok(holds) => Ok(holds.then_some(matched)),
@@ -99,7 +99,7 @@ impl Webhook {
     }
 
     /// Asks the webhook about a request.
-    async fn ask(
+    async fn call(
         &self,
         dynamic: &Dynamic<'_>,
         objects: &Objects<'_>,
@@ -172,11 +172,11 @@ pub(super) async fn mutate(
             webhook.matched(dynamic, &objects).await?
         };
         let Some(matched) = matched.filter(|_| dynamic.webhooks.calls(&webhook.id)) else { continue };
-        let asked = {
+        let response = {
             let objects = dynamic.attributes.objects(object.as_deref(), old);
-            webhook.ask(dynamic, &objects, &matched, true).await
+            webhook.call(dynamic, &objects, &matched, true).await
         };
-        let patched = match asked {
+        let patched = match response {
             Ok(answer) => webhook.patched(dynamic, answer, object.as_deref(), &matched).await,
             Err(refusal) => Err(refusal),
         };
@@ -253,8 +253,8 @@ pub(super) async fn judge(dynamic: &Dynamic<'_>, objects: &Objects<'_>) -> Resul
             called.push((webhook, matched));
         }
     }
-    let asked = called.iter().map(|(webhook, matched)| webhook.ask(dynamic, objects, matched, false));
-    let answers = join_all(asked).await;
+    let calls = called.iter().map(|(webhook, matched)| webhook.call(dynamic, objects, matched, false));
+    let answers = join_all(calls).await;
     let mut refused = None;
     for (index, ((webhook, _), answer)) in called.iter().zip(answers).enumerate() {
         let outcome = match answer {

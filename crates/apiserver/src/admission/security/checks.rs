@@ -26,19 +26,19 @@ struct Check {
     level: Level,
     /// The restricted check that this baseline one replaces, and from which version on.
     replaced_since: Option<u32>,
-    look: fn(&Pod<'_>, u32) -> Option<Violation>,
+    check: fn(&Pod<'_>, u32) -> Option<Violation>,
 }
 
-const fn baseline(since: u32, look: fn(&Pod<'_>, u32) -> Option<Violation>) -> Check {
-    Check { since, level: Level::Baseline, replaced_since: None, look }
+const fn baseline(since: u32, check: fn(&Pod<'_>, u32) -> Option<Violation>) -> Check {
+    Check { since, level: Level::Baseline, replaced_since: None, check }
 }
 
-const fn replaced(since: u32, look: fn(&Pod<'_>, u32) -> Option<Violation>) -> Check {
-    Check { since: 0, level: Level::Baseline, replaced_since: Some(since), look }
+const fn replaced(since: u32, check: fn(&Pod<'_>, u32) -> Option<Violation>) -> Check {
+    Check { since: 0, level: Level::Baseline, replaced_since: Some(since), check }
 }
 
-const fn restricted(since: u32, look: fn(&Pod<'_>, u32) -> Option<Violation>) -> Check {
-    Check { since, level: Level::Restricted, replaced_since: None, look }
+const fn restricted(since: u32, check: fn(&Pod<'_>, u32) -> Option<Violation>) -> Check {
+    Check { since, level: Level::Restricted, replaced_since: None, check }
 }
 
 /// In the order in which violations are listed: by level, then by upstream's names of the checks.
@@ -79,7 +79,7 @@ pub(super) fn violations(pod: &Pod<'_>, standard: Standard) -> Vec<Violation> {
             && check.level <= standard.level
             && !(standard.level == Level::Restricted && replaced)
     };
-    CHECKS.iter().filter(applies).filter_map(|check| (check.look)(pod, minor)).collect()
+    CHECKS.iter().filter(applies).filter_map(|check| (check.check)(pod, minor)).collect()
 }
 
 impl<'a> Pod<'a> {

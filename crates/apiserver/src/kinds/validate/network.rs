@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{At, Faults, cidr, domain_path, ip, names, port_name, selector, special_ip};
+use super::{At, Faults, Rule, cidr, domain_path, ip, names, port_name, selector, special_ip};
 use crate::invalid::Cause;
 use crate::kinds::json::Json;
 
@@ -43,7 +43,9 @@ fn endpoint_address(faults: &mut Faults, address: &At<'_>) {
         faults.push(Cause::invalid(address.path("ip"), text, detail));
     }
     address.may_be(faults, "hostname", names::label);
-    address.may_be(faults, "nodeName", names::subdomain);
+    if address.has("nodeName") {
+        address.must_be(faults, "nodeName", names::subdomain);
+    }
 }
 
 pub(in crate::kinds) fn endpoint_slice(object: &Value, old: Option<&Value>) -> Vec<Cause> {
@@ -61,8 +63,12 @@ pub(in crate::kinds) fn endpoint_slice(object: &Value, old: Option<&Value>) -> V
         for address in endpoint.items("addresses") {
             slice_address(&mut faults, &address, kind);
         }
-        endpoint.may_be(&mut faults, "hostname", names::label);
-        endpoint.may_be(&mut faults, "nodeName", names::subdomain);
+        // Unlike those of Endpoints, hostnames of slices may not be empty strings.
+        for (field, rule) in [("hostname", names::label as Rule), ("nodeName", names::subdomain)] {
+            if endpoint.has(field) {
+                endpoint.must_be(&mut faults, field, rule);
+            }
+        }
     }
     let mut seen: Vec<&str> = Vec::new();
     for port in root.items("ports") {

@@ -11,26 +11,37 @@ use crate::selector::LabelSelector;
 pub(in crate::kinds) fn check(faults: &mut Faults, at: &At<'_>) {
     at.labels(faults, "matchLabels");
     for expression in at.items("matchExpressions") {
-        let values = expression.value.items("values");
-        match expression.text("operator") {
-            "In" | "NotIn" if values.is_empty() => {
-                let detail = "must be specified when `operator` is 'In' or 'NotIn'";
-                faults.push(Cause::required(expression.path("values"), detail));
-            }
-            "Exists" | "DoesNotExist" if !values.is_empty() => {
-                let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-                faults.push(Cause::forbidden(expression.path("values"), detail));
-            }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            other => faults.push(Cause::invalid(
-                expression.path("operator"),
-                other,
-                "not a valid selector operator",
-            )),
-        }
+        operator(faults, &expression, &[]);
         expression.must_be(faults, "key", names::qualified_name);
         for value in expression.items("values") {
             value.must_be(faults, "", names::label_value);
+        }
+    }
+}
+
+/// Validates the operator of a requirement, and the number of its values. `comparisons` are the operators that compare with one number:
+/// only node selectors have them.
+pub(in crate::kinds) fn operator(faults: &mut Faults, requirement: &At<'_>, comparisons: &[&str]) {
+    let values = requirement.value.items("values");
+    match requirement.text("operator") {
+        "In" | "NotIn" if values.is_empty() => {
+            let detail = "must be specified when `operator` is 'In' or 'NotIn'";
+            faults.push(Cause::required(requirement.path("values"), detail));
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            faults.push(Cause::forbidden(requirement.path("values"), detail));
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        comparison if comparisons.contains(&comparison) => {
+            if values.len() != 1 {
+                let detail = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+                faults.push(Cause::required(requirement.path("values"), detail));
+            }
+        }
+        other => {
+            let detail = "not a valid selector operator";
+            faults.push(Cause::invalid(requirement.path("operator"), other, detail));
         }
     }
 }
@@ -91,6 +102,30 @@ mod tests {
         ];
         for (case, selector, want) in table {
             assert_eq!(matches(&selector, labels.as_object()), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn an_operator_takes_none_one_or_some_values() {
+        #[rustfmt::skip]
+        let table = [
+            // operator      values              in a label selector  in a node selector
+            ("In",           json!(["a", "b"]),  "",                  ""),
+            ("NotIn",        json!([]),          "values",            "values"),
+            ("Exists",       json!([]),          "",                  ""),
+            ("DoesNotExist", json!(["a"]),       "values",            "values"),
+            ("Gt",           json!(["1"]),       "operator",          ""),
+            ("Lt",           json!(["1", "2"]),  "operator",          "values"),
+            ("Near",         json!([]),          "operator",          "operator"),
+        ];
+        for (name, values, label, node) in table {
+            let requirement = json!({"key": "k", "operator": name, "values": values});
+            for (comparisons, want) in [(&[][..], label), (&["Gt", "Lt"], node)] {
+                let mut faults = Vec::new();
+                operator(&mut faults, &At::root(&requirement), comparisons);
+                let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+                assert_eq!(fields.join(" "), want, "{name} {values} {comparisons:?}");
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 use super::node;
 use crate::Metadata;
-use crate::node::labels::{drifted, initial};
+use crate::node::labels::{Ignored, drifted, initial};
 
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -30,25 +30,27 @@ fn ga_labels_follow_their_beta_twins() {
 fn a_cloud_may_add_labels_but_not_those_of_kubernetes_and_change_none() {
     #[rustfmt::skip]
     let table = [
-        // case                        the cloud's                    the node's     set
-        ("a new one",                  "example.com/rack=7",          "",            "example.com/rack=7"),
-        ("one that is there",          "rack=7",                      "rack=7",      ""),
-        ("one that says otherwise",    "rack=7",                      "rack=8",      ""),
-        ("kubernetes.io",              "kubernetes.io/role=x",        "",            ""),
-        ("k8s.io",                     "k8s.io/role=x",               "",            ""),
-        ("below kubernetes.io",        "node.kubernetes.io/x=y",      "",            ""),
-        ("below k8s.io",               "a.b.k8s.io/x=y",              "",            ""),
-        ("merely alike",               "notk8s.io/x=y",               "",            "notk8s.io/x=y"),
-        ("merely beginning alike",     "k8s.io.example.com/x=y",      "",            "k8s.io.example.com/x=y"),
-        ("in the name",                "example.com/k8s.io=y",        "",            "example.com/k8s.io=y"),
-        ("no namespace",               "kubernetes.io=y",             "",            "kubernetes.io=y"),
+        // case                        the cloud's                    the node's     set                     ignored
+        ("a new one",                  "example.com/rack=7",          "",            "example.com/rack=7",   None),
+        ("one that is there",          "rack=7",                      "rack=7",      "",                     None),
+        ("one that says otherwise",    "rack=7",                      "rack=8",      "",                     Some(Ignored::OtherValue)),
+        ("kubernetes.io",              "kubernetes.io/role=x",        "",            "",                     Some(Ignored::OfKubernetes)),
+        ("k8s.io",                     "k8s.io/role=x",               "",            "",                     Some(Ignored::OfKubernetes)),
+        ("below kubernetes.io",        "node.kubernetes.io/x=y",      "",            "",                     Some(Ignored::OfKubernetes)),
+        ("below k8s.io",               "a.b.k8s.io/x=y",              "",            "",                     Some(Ignored::OfKubernetes)),
+        ("merely alike",               "notk8s.io/x=y",               "",            "notk8s.io/x=y",        None),
+        ("merely beginning alike",     "k8s.io.example.com/x=y",      "",            "k8s.io.example.com/x=y", None),
+        ("in the name",                "example.com/k8s.io=y",        "",            "example.com/k8s.io=y", None),
+        ("no namespace",               "kubernetes.io=y",             "",            "kubernetes.io=y",      None),
     ];
-    for (case, given, present, want) in table {
+    for (case, given, present, want, ignored) in table {
         let node = node(present, "", serde_json::json!({}));
         let pairs = given.split_whitespace().filter_map(|pair| pair.split_once('='));
         let labels = pairs.map(|(key, value)| (key.into(), value.into())).collect();
-        let set = initial(&Metadata { labels, ..Metadata::default() }, &node.metadata.labels);
-        let set: Vec<String> = set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let initial = initial(&Metadata { labels, ..Metadata::default() }, &node.metadata.labels);
+        let set: Vec<String> = initial.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
         assert_eq!(set.join(" "), want, "{case}");
+        let whys: Vec<Ignored> = initial.ignored.iter().map(|(_, why)| *why).collect();
+        assert_eq!(whys, Vec::from_iter(ignored), "{case}");
     }
 }

@@ -2,13 +2,17 @@ use std::sync::Arc;
 
 use flyball_api::Node;
 use flyball_cache::{Change, Origin};
+use flyball_client::{ApiStatus, Error};
+use flyball_runtime::plan::Answer;
+use flyball_runtime::{Plan, SyncError};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::node;
 use crate::Metadata;
 use crate::node::plan::{
-    UNINITIALIZED, after_initialisation, check, initialise, initialised, is_uninitialized, plan,
+    ATTEMPTS, UNINITIALIZED, after_attempt, after_initialisation, check, initialise, initialised,
+    is_uninitialized, plan,
 };
 use crate::node::{invariants, triggers};
 
@@ -55,13 +59,36 @@ fn an_initialised_node_gets_its_addresses_and_an_event() {
     ];
     for (case, has, want) in table {
         let node = node("", "", json!({"status": {"addresses": has}}));
-        assert_eq!(after_initialisation(&node, &metadata).to_string(), want, "{case}");
+        assert_eq!(Plan::of(after_initialisation(&node, &metadata)).to_string(), want, "{case}");
     }
     let wish = json!({"metadata": {"annotations": {"alpha.kubernetes.io/provided-node-ip": "10.0.0.2"}}});
-    let plan = after_initialisation(&node("", "", wish), &metadata).to_string();
+    let plan = Plan::of(after_initialisation(&node("", "", wish), &metadata)).to_string();
     let problem =
         "addresses of node n: failed to get node address from cloud provider that matches ip: 10.0.0.2";
     assert_eq!(plan, format!("each\n  invalid: {problem}\n  event Normal Synced: Node synced successfully"));
+}
+
+#[test]
+fn a_node_that_keeps_changing_is_initialised_a_limited_number_of_times() {
+    let error = |code: u16, reason: &str| {
+        let status = ApiStatus { code, reason: reason.into(), ..ApiStatus::default() };
+        SyncError::api("updating Node n")(Error::Status(Box::new(status)))
+    };
+    let conflict = || Err(error(409, "Conflict"));
+    #[rustfmt::skip]
+    let table = [
+        // case                  attempt   answer                                  what follows
+        ("written",              1,        Ok(Answer::Written(None)),              "Ok(Initialised(None))"),
+        ("a conflict",           1,        conflict(),                             "Ok(Again)"),
+        ("the last but one",     19,       conflict(),                             "Ok(Again)"),
+        ("the last one",         ATTEMPTS, conflict(),                             "error"),
+        ("another error",        1,        Err(error(403, "Forbidden")),           "error"),
+    ];
+    for (case, attempt, answer, want) in table {
+        let next = after_attempt(attempt, answer);
+        let shown = if next.is_err() { "error".to_owned() } else { format!("{next:?}") };
+        assert_eq!(shown, want, "{case}");
+    }
 }
 
 #[test]

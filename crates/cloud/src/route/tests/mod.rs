@@ -88,6 +88,8 @@ fn every_range_gets_its_route_and_wrong_routes_are_deleted() {
         assert_eq!(show(calls.delete.iter().map(|route| &route.name)), deleted, "{case}");
         let new = calls.create.iter().map(|new| format!("{}:{}", new.route.node, new.route.destination));
         assert_eq!(show(new), made, "{case}");
+        let unparsable = show(calls.unparsable.iter().map(|route| &route.name));
+        assert_eq!(unparsable, if case == "unreadable" { present } else { "" }, "{case}");
         assert!(calls.create.iter().all(|new| new.hint == format!("uid-{}", new.route.node)), "{case}");
         assert_eq!(invariants::check(&view, &calls), Ok(()), "{case}");
     }

@@ -7,11 +7,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::service;
+use crate::CloudError;
 use crate::service::backends::Backends;
 use crate::service::invariants;
 use crate::service::plan::{
-    Action, Answer, Applied, FINALIZER, Step, View, action, differ, plan, plan_deleted, with_finalizer,
-    without_finalizer,
+    Action, Answer, Applied, Call, FINALIZER, Step, View, action, differ, plan, plan_deleted,
+    sync_again_after, with_finalizer, without_finalizer,
 };
 use crate::service::triggers::service_changed;
 
@@ -115,6 +116,7 @@ else event Warning SyncLoadBalancerFailed: Error syncing load balancer: <error>
 record Ensured";
     assert_eq!(steps(&kept, false, &["a"], &[ensured()]), expected);
     assert_eq!(steps(&kept, false, &["a"], &[Answer::ManagedElsewhere]), "record Ensured");
+    assert_eq!(steps(&kept, false, &["a"], &[Answer::Gone]), "record Deleted");
     let retried = format!("{FAILURE}\nfail: failed to ensure load balancer: down");
     assert_eq!(steps(&kept, false, &["a"], &[failed(None)]), retried);
     assert_eq!(steps(&kept, false, &["a"], &[failed(Some(7))]), format!("{FAILURE}\nagain after 7s"));
@@ -259,6 +261,38 @@ fn services_are_synced_when_they_are_created_or_deleted() {
     for (case, old, new, want) in table {
         let change = Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch };
         assert_eq!(service_changed(&change).is_some(), want, "{case}");
+    }
+}
+
+#[test]
+fn an_error_of_the_cloud_is_a_failure_unless_another_component_does_the_work() {
+    let failed = |error: &str, after| Answer::Failed { error: error.to_owned(), retry_after: after };
+    let (elsewhere, minute) = (|| CloudError::ImplementedElsewhere, Duration::from_secs(60));
+    let wait = CloudError::RetryAfter { message: "busy".to_owned(), after: minute };
+    #[rustfmt::skip]
+    let table = [
+        (Call::Ensure,       elsewhere(),                  Answer::ManagedElsewhere),
+        (Call::UpdateNodes,  elsewhere(),                  Answer::ManagedElsewhere),
+        (Call::Delete,       elsewhere(),                  Answer::ManagedElsewhere),
+        (Call::Get,          elsewhere(),                  failed("implemented by alternate to cloud provider", None)),
+        (Call::Delete,       wait,                         failed("busy", Some(minute))),
+        (Call::Ensure,       CloudError::failed("quota"),  failed("quota", None)),
+    ];
+    for (call, error, want) in table {
+        assert_eq!(Answer::of_error(call, &error), want, "{call:?} {error}");
+    }
+}
+
+#[test]
+fn only_a_clean_up_that_failed_is_synced_again_soon() {
+    let bearing = service(json!({"metadata": {"finalizers": [FINALIZER]}}));
+    let deleted = service(json!({"metadata": {"finalizers": [FINALIZER], "deletionTimestamp": DELETED}}));
+    let soon = Some(Duration::from_secs(30));
+    for (service, is_settled, want) in
+        [(&deleted, false, soon), (&deleted, true, None), (&bearing, false, None), (&bearing, true, None)]
+    {
+        let view = View { service, applied: None, nodes: &[], backends: &Backends::new() };
+        assert_eq!(sync_again_after(&view, is_settled), want, "{:?}, settled: {is_settled}", action(&view));
     }
 }
 

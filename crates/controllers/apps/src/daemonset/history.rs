@@ -7,7 +7,7 @@ use flyball_api::{ControllerRevision, DaemonSet, ObjectMeta, RawJson};
 use flyball_client::Patch;
 use flyball_common::adoption::controller_reference;
 use flyball_common::revisions;
-use flyball_runtime::{Effect, Write};
+use flyball_runtime::{Effect, Outcome, Plan, Write};
 use serde_json::json;
 
 use super::manifests::HASH;
@@ -24,7 +24,7 @@ pub fn revision(set: &DaemonSet, data: RawJson, number: i64) -> ControllerRevisi
             namespace: set.metadata.namespace.clone(),
             labels: set.spec.template.metadata.labels.with(HASH, &hash),
             annotations: set.metadata.annotations.clone(),
-            owner_references: Box::new([controller_reference(set)]),
+            owner_references: [controller_reference(set)].into(),
             ..ObjectMeta::default()
         },
         data,
@@ -46,6 +46,22 @@ pub fn labelled(revision: &ControllerRevision) -> Option<ControllerRevision> {
     let mut labelled = (!revision.metadata.labels.contains_key(HASH)).then(|| revision.clone())?;
     labelled.metadata.labels = labelled.metadata.labels.with(HASH, &revision.metadata.name);
     Some(labelled)
+}
+
+/// The writes that label all such revisions, each tagged with its position in the history.
+pub fn label(history: &[Arc<ControllerRevision>]) -> Vec<Write<usize>> {
+    let labelled = history.iter().enumerate().filter_map(|(at, revision)| Some((at, labelled(revision)?)));
+    labelled
+        .map(|(at, labelled)| Write::replace(&labelled).why("its hash label is missing").tag(at))
+        .collect()
+}
+
+/// The history after these writes: later ones need the new versions.
+pub fn after_label(history: &mut [Arc<ControllerRevision>], outcome: &Outcome<usize>) {
+    for done in &outcome.done {
+        let Some(labelled) = history.get(done.tag).and_then(|revision| labelled(revision)) else { continue };
+        history[done.tag] = Arc::new(revisions::as_written(labelled, &done.answer));
+    }
 }
 
 /// The revision of the set's template among those of its history.
@@ -92,11 +108,13 @@ fn merge(kept: &ControllerRevision, others: &[Arc<ControllerRevision>], pods: &[
     outdated.map(relabel).chain(others.iter().map(delete)).map(Effect::from).collect()
 }
 
-/// Increments the collision count, so that the next attempt uses another name.
-pub fn collision(set: &DaemonSet) -> Write {
+/// What follows when another revision has the name of the new one: the collision is counted, so that the next sync uses another name.
+pub fn collision(set: &DaemonSet) -> Plan {
     let mut status = set.status.clone();
     status.collision_count = Some(status.collision_count.unwrap_or(0).saturating_add(1));
-    Write::status(set, &status).why("another revision has the name of this hash")
+    let count = Write::status(set, &status).why("another revision has the name of this hash");
+    let next = "the name of the new revision is taken; another is tried".to_owned();
+    Plan::of([Effect::from(count), Effect::Fail(next)])
 }
 
 /// The old revisions beyond the limit that no pod has, from the oldest.

@@ -6,36 +6,36 @@ use flyball_api::pod::{Phase, Pod};
 use super::backoff;
 use super::manifests::HASH;
 use super::plan::{Changes, Why};
-use super::view::{Spot, View};
+use super::view::{DaemonNode, View};
 
 /// Creates and deletes pods so that all nodes have the pods that they should have.
 pub fn nodes<'a>(view: &'a View<'_>) -> Changes<'a> {
     let mut changes = Changes::default();
-    view.spots.iter().for_each(|(node, spot)| manage(view, node, spot, &mut changes));
+    view.daemon_nodes.iter().for_each(|(node, on_node)| manage(view, node, on_node, &mut changes));
     changes
 }
 
 /// The same for one node.
-fn manage<'a>(view: &View<'_>, node: &'a str, spot: &'a Spot<'a>, changes: &mut Changes<'a>) {
-    let alive = spot.pods.iter().filter(|pod| !pod.metadata.is_deleting());
-    if !spot.exists {
+fn manage<'a>(view: &View<'_>, node: &'a str, on_node: &'a DaemonNode<'a>, changes: &mut Changes<'a>) {
+    let alive = on_node.pods.iter().filter(|pod| !pod.metadata.is_deleting());
+    if !on_node.exists {
         // The pod garbage collector deletes pods on the node, but not pods that wait for the scheduler.
-        let waiting = spot.pods.iter().filter(|pod| pod.spec.node_name.is_empty());
+        let waiting = on_node.pods.iter().filter(|pod| pod.spec.node_name.is_empty());
         waiting.for_each(|pod| changes.delete(pod, node, Why::NodeGone));
-    } else if spot.fit.should_run && spot.pods.is_empty() {
+    } else if on_node.fit.should_run && on_node.pods.is_empty() {
         changes.create.push(node);
-    } else if spot.fit.may_stay {
-        prune(view, node, spot, changes);
+    } else if on_node.fit.may_stay {
+        prune(view, node, on_node, changes);
     } else {
         alive.for_each(|pod| changes.delete(pod, node, Why::Misplaced));
     }
 }
 
 /// Deletes finished and surplus pods of a node whose pods may stay.
-fn prune<'a>(view: &View<'_>, node: &'a str, spot: &'a Spot<'a>, changes: &mut Changes<'a>) {
+fn prune<'a>(view: &View<'_>, node: &'a str, on_node: &'a DaemonNode<'a>, changes: &mut Changes<'a>) {
     let mut wait = view.backoff.get(node).copied();
     let mut running = vec![];
-    for pod in spot.pods.iter().copied().filter(|pod| !pod.metadata.is_deleting()) {
+    for pod in on_node.pods.iter().copied().filter(|pod| !pod.metadata.is_deleting()) {
         match (pod.status.phase, wait) {
             // The kubelet may reject the pods: without a delay they would be replaced in a fast endless loop.
             (Phase::Failed, Some(wait)) => {
@@ -51,7 +51,7 @@ fn prune<'a>(view: &View<'_>, node: &'a str, spot: &'a Spot<'a>, changes: &mut C
     }
     if !view.is_surging() {
         running.into_iter().skip(1).for_each(|pod| changes.delete(pod, node, Why::Surplus));
-    } else if running.is_empty() && spot.fit.should_run {
+    } else if running.is_empty() && on_node.fit.should_run {
         changes.create.push(node);
     } else if running.len() > 1 {
         hand_over(view, node, running, changes);

@@ -3,7 +3,7 @@
 use flyball_api::pod_template::TemplateSpec;
 use flyball_api::taint::{Taint, Toleration};
 use flyball_api::{DaemonSet, Node};
-use flyball_common::nodeaffinity::Wish;
+use flyball_common::nodeaffinity::NodeRequirements;
 use smol_str::SmolStr;
 
 /// Tolerations that all daemon pods have besides those of the template: an unhealthy node keeps its daemon pods.
@@ -34,7 +34,7 @@ pub struct Fit {
 #[derive(Debug)]
 pub struct Placement {
     node_name: SmolStr,
-    wish: Wish,
+    wish: NodeRequirements,
     tolerations: Vec<Toleration>,
     comparisons: bool,
 }
@@ -46,7 +46,7 @@ impl Placement {
         let spec = &set.spec.template.spec;
         Self {
             node_name: spec.node_name.clone(),
-            wish: Wish::new(&spec.node_selector, spec.affinity.as_ref()),
+            wish: NodeRequirements::new(&spec.node_selector, spec.affinity.as_ref()),
             tolerations: tolerations(spec),
             comparisons,
         }

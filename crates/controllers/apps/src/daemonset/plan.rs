@@ -159,7 +159,11 @@ fn finished(deletion: &Deletion<'_>) -> Option<Event> {
 
 /// One of the running pods that are not available yet, if there is one.
 fn unavailable(view: &View<'_>) -> Option<Waiting> {
-    let wanted = view.spots.values().filter(|spot| spot.fit.should_run).filter_map(|spot| spot.pods.first());
+    let wanted = view
+        .daemon_nodes
+        .values()
+        .filter(|on_node| on_node.fit.should_run)
+        .filter_map(|on_node| on_node.pods.first());
     let pod = wanted.into_iter().find(|pod| !pod.is_finished() && !view.is_available(pod))?;
     Some(Waiting::on::<Pod>(&pod.metadata.key(), "to become available"))
 }

@@ -1,14 +1,32 @@
 //! The status of a set. Pure.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::DaemonSet;
 use flyball_api::daemon_set::DaemonSetStatus;
+use flyball_api::{ControllerRevision, DaemonSet};
 use flyball_common::pods::next_available;
-use flyball_runtime::Write;
+use flyball_common::revisions;
+use flyball_runtime::plan::Group;
+use flyball_runtime::{Effect, Outcome, Write};
 use rustc_hash::FxHashSet;
 
+use super::plan::Step;
 use super::view::View;
+
+/// What follows on the plan for the pods: the status, in any case; before it the deletion of `obsolete` revisions, if all writes
+/// succeeded. If one failed, none of the new pods counts.
+pub fn after(view: &View<'_>, outcome: &Outcome<Step<'_>>, obsolete: &[&Arc<ControllerRevision>]) -> Group {
+    let created = outcome.done.iter().filter_map(|done| match done.tag {
+        Step::Create { node } => Some(node),
+        Step::Delete(_) => None,
+    });
+    let created: Vec<&str> = created.filter(|_| outcome.is_ok()).collect();
+    let obsolete = obsolete.iter().copied().filter(|_| outcome.is_ok());
+    let status = write(view.set, &status(view, &created));
+    let trim = Effect::from(Effect::sequence(revisions::trim(obsolete)));
+    Effect::each([trim].into_iter().chain(status.map(Effect::from)))
+}
 
 /// The write of `status`, if it has changed.
 pub fn write(set: &DaemonSet, status: &DaemonSetStatus) -> Option<Write> {
@@ -27,9 +45,9 @@ pub fn status(view: &View<'_>, created: &[&str]) -> DaemonSetStatus {
         conditions: view.set.status.conditions.clone(),
         ..DaemonSetStatus::default()
     };
-    for (node, spot) in view.spots.iter().filter(|(_, spot)| spot.exists) {
-        let first = spot.pods.first();
-        if !spot.fit.should_run {
+    for (node, on_node) in view.daemon_nodes.iter().filter(|(_, on_node)| on_node.exists) {
+        let first = on_node.pods.first();
+        if !on_node.fit.should_run {
             status.number_misscheduled += i32::from(first.is_some());
             continue;
         }
@@ -61,9 +79,10 @@ pub fn is_changed(before: &DaemonSetStatus, status: &DaemonSetStatus) -> bool {
 /// not count it, but the old pod on its node is deleted then.
 pub fn time_to_available(view: &View<'_>) -> Option<Duration> {
     let min_ready_seconds = view.set.spec.min_ready_seconds;
-    let mut counted = view.spots.values().filter(|spot| spot.exists && spot.fit.should_run);
+    let mut counted = view.daemon_nodes.values().filter(|on_node| on_node.exists && on_node.fit.should_run);
     let is_due = min_ready_seconds > 0
-        && counted.any(|spot| spot.pods.first().is_some_and(|pod| pod.is_ready() && !view.is_available(pod)));
+        && counted
+            .any(|on_node| on_node.pods.first().is_some_and(|pod| pod.is_ready() && !view.is_available(pod)));
     let longest = is_due.then(|| Duration::from_secs(u64::try_from(min_ready_seconds).unwrap_or(0)));
     next_available(view.pods, min_ready_seconds, view.now).or(longest)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::pod::{Phase, Pod};
 use flyball_api::{ControllerRevision, DaemonSet, Key, Node, Object, Selector};
 use flyball_cache::Informer;
-use flyball_common::adoption::adopt_and_release;
+use flyball_common::adoption::{adopt_and_release, selector_of};
 use flyball_common::index::{by_node, owned_or_orphaned};
 use flyball_common::revisions::{self, Created};
 use flyball_queue::{Priority, Queue};
@@ -17,8 +17,8 @@ use super::history::{self, obsolete};
 use super::invariants;
 use super::manifests::{HASH, target_node};
 use super::placement::Placement;
-use super::plan::{Why, created, deleted, plan, selects_all};
-use super::status::{self, status};
+use super::plan::{Why, deleted, plan, selects_all};
+use super::status::after;
 use super::triggers;
 use super::view::View;
 
@@ -44,8 +44,7 @@ impl Reconcile for Controller {
         if set.is_deleting() {
             return Ok(Next::Settled);
         }
-        let selector = Selector::from_object(set.spec.selector.as_ref())
-            .map_err(|error| SyncError::other(format!("reading the selector of {key}"), error).never())?;
+        let selector = selector_of(key, Selector::from_object(set.spec.selector.as_ref()))?;
         let history = owned_or_orphaned(self.revisions.store(), &key.namespace, set.uid());
         let history = adopt_and_release(&self.cx, &*set, &selector, history, &[]).await?;
         let candidates = owned_or_orphaned(self.pods.store(), &key.namespace, set.uid());
@@ -67,18 +66,11 @@ impl Reconcile for Controller {
         self.cx.judge(|| invariants::check(&view, &plan));
         let failed = deleted(&plan).into_iter().filter(|deletion| deletion.why == Why::Failed);
         failed.for_each(|deletion| self.backoff.failed(&set, deletion.node, now));
-        let (created, next) = (created(&plan), plan.next());
-        executor.record_waiting(plan.waiting);
-        let (created, acted) = match executor.perform(plan.effects).await.result() {
-            Ok(()) => {
-                let trim = revisions::trim(obsolete(&set, &old, &pods));
-                (created, executor.perform(trim).await.result())
-            }
-            Err(error) => (vec![], Err(error)),
-        };
-        let status = status(&view, &created);
-        let written = executor.perform(status::write(&set, &status)).await.result();
-        acted.and(written).map(|()| next)
+        let done = executor.run(plan).await;
+        let after = after(&view, &done.outcome, &obsolete(&set, &old, &pods));
+        let after = executor.perform([after]).await;
+        let next = done.result()?;
+        after.result().map(|()| next)
     }
 }
 
@@ -91,26 +83,22 @@ impl Controller {
         mut history: Vec<Arc<ControllerRevision>>,
         pods: &[Arc<Pod>],
     ) -> Result<(Arc<ControllerRevision>, Vec<Arc<ControllerRevision>>), SyncError> {
-        let (cx, key) = (&self.cx, set.key());
+        let key = set.key();
         revisions::sort(&mut history);
-        for revision in &mut history {
-            if let Some(labelled) = history::labelled(revision) {
-                let why = "its hash label is missing";
-                *revision = Arc::new(revisions::update(cx, &key, labelled, why).await?);
-            }
-        }
+        let labelled = executor.perform(history::label(&history)).await;
+        history::after_label(&mut history, &labelled);
+        labelled.result()?;
         let template = history::of_template(set, history, pods);
         executor.perform(template.effects).await.result()?;
         if !template.is_new {
             return Ok((template.revision, template.old));
         }
         let new = ControllerRevision::clone(&template.revision);
-        match revisions::create(cx, &key, new, "the template is new").await? {
+        match revisions::create(&self.cx, &key, new).await? {
             Created::Exists(revision) => Ok((revision, template.old)),
             Created::NameTaken => {
-                executor.perform([history::collision(set)]).await.result()?;
-                let doing = format!("naming the revision of {key}");
-                Err(SyncError::other(doing, "the name of the new revision is taken; another is tried"))
+                executor.execute(history::collision(set)).await?;
+                Err(SyncError::other(format!("naming the revision of {key}"), "its name is taken"))
             }
         }
     }

@@ -15,9 +15,16 @@ pub fn pod_changed(change: &Change<'_, Pod>, sets: &Store<DaemonSet>) -> Vec<Key
     wake::owners(change, sets, selector)
 }
 
-/// The same for a revision.
+/// The same for a revision, except for a new one with a controller: the set that created it goes on in the same sync, and a
+/// copy that a user created stays until something else changes.
 pub fn revision_changed(change: &Change<'_, ControllerRevision>, sets: &Store<DaemonSet>) -> Vec<Key> {
-    wake::owners(change, sets, selector)
+    let is_owned = |revision: &ControllerRevision| {
+        revision.metadata.controller().is_some() && !revision.metadata.is_deleting()
+    };
+    match (change.old, change.new) {
+        (None, Some(added)) if is_owned(added) => vec![],
+        _ => wake::owners(change, sets, selector),
+    }
 }
 
 fn selector(set: &DaemonSet) -> Option<Selector> {

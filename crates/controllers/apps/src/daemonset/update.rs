@@ -6,7 +6,7 @@ use flyball_api::intstr::InvalidPercentage;
 use flyball_api::pod::Pod;
 
 use super::plan::{Changes, Deletion, Why};
-use super::view::{Spot, View};
+use super::view::{DaemonNode, View};
 
 /// The running pods of a node: at most one of the current template and one of an older template.
 #[derive(Default)]
@@ -16,9 +16,9 @@ struct Pair<'a> {
 }
 
 /// The two pods of a node; `None` if there are more.
-fn pair<'a>(view: &View<'_>, spot: &Spot<'a>) -> Option<Pair<'a>> {
+fn pair<'a>(view: &View<'_>, on_node: &DaemonNode<'a>) -> Option<Pair<'a>> {
     let mut pair = Pair::default();
-    for pod in spot.pods.iter().copied().filter(|pod| !pod.metadata.is_deleting()) {
+    for pod in on_node.pods.iter().copied().filter(|pod| !pod.metadata.is_deleting()) {
         let place = if view.is_updated(pod) { &mut pair.new } else { &mut pair.old };
         if place.replace(pod).is_some() {
             return None;
@@ -43,17 +43,18 @@ pub fn update<'a>(view: &'a View<'_>) -> Result<Changes<'a>, InvalidPercentage> 
 }
 
 /// The nodes to update: those with pods, and those that should have one.
-fn concerned<'a>(view: &'a View<'_>) -> impl Iterator<Item = (&'a str, &'a Spot<'a>)> {
-    let spots = view.spots.iter().filter(|(_, spot)| spot.fit.should_run || !spot.pods.is_empty());
-    spots.map(|(node, spot)| (node.as_str(), spot))
+fn concerned<'a>(view: &'a View<'_>) -> impl Iterator<Item = (&'a str, &'a DaemonNode<'a>)> {
+    let daemon_nodes =
+        view.daemon_nodes.iter().filter(|(_, on_node)| on_node.fit.should_run || !on_node.pods.is_empty());
+    daemon_nodes.map(|(node, on_node)| (node.as_str(), on_node))
 }
 
 /// Deletes old pods as long as at most `most` nodes have no available pod. Unavailable old pods are deleted at once.
 fn replace<'a>(view: &'a View<'_>, most: usize) -> Changes<'a> {
     let outdated = |pod, node| Deletion { pod, node, why: Why::Outdated };
     let (mut unavailable, mut free, mut candidates) = (0, vec![], vec![]);
-    for (node, spot) in concerned(view) {
-        match pair(view, spot) {
+    for (node, on_node) in concerned(view) {
+        match pair(view, on_node) {
             Some(Pair { new: Some(pod), old: None }) => unavailable += usize::from(!view.is_available(pod)),
             Some(Pair { new: None, old: Some(pod) }) if view.is_available(pod) => {
                 candidates.push(outdated(pod, node));
@@ -77,8 +78,8 @@ fn surge_over<'a>(view: &'a View<'_>, most: usize, desired: usize) -> Changes<'a
     let mut changes = Changes::default();
     let (mut surging, mut available) = (0, 0);
     let (mut candidates, mut misplaced) = (vec![], vec![]);
-    for (node, spot) in concerned(view) {
-        let Some(pair) = pair(view, spot) else {
+    for (node, on_node) in concerned(view) {
+        let Some(pair) = pair(view, on_node) else {
             surging += 1;
             continue;
         };
@@ -86,8 +87,8 @@ fn surge_over<'a>(view: &'a View<'_>, most: usize, desired: usize) -> Changes<'a
         match pair {
             Pair { old: None, .. } => {}
             // Upstream: update.go, rollingUpdate: looks up the node, and fails. The pod garbage collector deletes the pod.
-            Pair { old: Some(_), new: None } if !spot.exists => return Changes::default(),
-            Pair { old: Some(old), new: None } => match (view.is_available(old), spot.fit.should_run) {
+            Pair { old: Some(_), new: None } if !on_node.exists => return Changes::default(),
+            Pair { old: Some(old), new: None } => match (view.is_available(old), on_node.fit.should_run) {
                 (false, false) => changes.delete(old, node, Why::Misplaced),
                 (false, true) => changes.create.push(node),
                 (true, false) => misplaced.push(Deletion { pod: old, node, why: Why::Misplaced }),

@@ -14,7 +14,7 @@ use super::placement::{Fit, Placement};
 
 /// One node, which may be gone.
 #[derive(Debug)]
-pub struct Spot<'a> {
+pub struct DaemonNode<'a> {
     pub exists: bool,
     /// Whether it should run a pod; neither is true once it is gone.
     pub fit: Fit,
@@ -26,7 +26,7 @@ pub struct Spot<'a> {
 pub struct View<'a> {
     pub set: &'a DaemonSet,
     /// All nodes, and deleted nodes with pods, by name.
-    pub spots: BTreeMap<SmolStr, Spot<'a>>,
+    pub daemon_nodes: BTreeMap<SmolStr, DaemonNode<'a>>,
     /// Its pods in any state.
     pub pods: &'a [Arc<Pod>],
     /// The hash of the set's revision.
@@ -47,28 +47,28 @@ impl<'a> View<'a> {
         placement: &Placement,
         now: Timestamp,
     ) -> Self {
-        let spot = |node: &Arc<Node>| {
-            (node.metadata.name.clone(), Spot { exists: true, fit: placement.on(node), pods: vec![] })
+        let on_node = |node: &Arc<Node>| {
+            (node.metadata.name.clone(), DaemonNode { exists: true, fit: placement.on(node), pods: vec![] })
         };
-        let mut spots: BTreeMap<_, _> = nodes.iter().map(spot).collect();
+        let mut daemon_nodes: BTreeMap<_, _> = nodes.iter().map(on_node).collect();
         for pod in pods.iter().filter(|pod| !(pod.is_finished() && pod.metadata.is_deleting())) {
             let Some(node) = target_node(pod) else { continue };
-            let gone = || Spot { exists: false, fit: Fit::default(), pods: vec![] };
-            spots.entry(node).or_insert_with(gone).pods.push(pod);
+            let gone = || DaemonNode { exists: false, fit: Fit::default(), pods: vec![] };
+            daemon_nodes.entry(node).or_insert_with(gone).pods.push(pod);
         }
-        for spot in spots.values_mut() {
-            spot.pods.sort_by_key(|pod| {
+        for on_node in daemon_nodes.values_mut() {
+            on_node.pods.sort_by_key(|pod| {
                 let meta = &pod.metadata;
                 (pod.spec.node_name.is_empty(), meta.creation_timestamp, meta.name.clone())
             });
         }
         let generation = template_generation(set);
-        Self { set, spots, pods, hash, backoff: BTreeMap::new(), now, generation }
+        Self { set, daemon_nodes, pods, hash, backoff: BTreeMap::new(), now, generation }
     }
 
     /// How many nodes should run a pod.
     pub fn desired(&self) -> usize {
-        self.spots.values().filter(|spot| spot.fit.should_run).count()
+        self.daemon_nodes.values().filter(|on_node| on_node.fit.should_run).count()
     }
 
     /// Whether the update strategy is RollingUpdate.

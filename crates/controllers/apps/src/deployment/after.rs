@@ -58,7 +58,7 @@ fn success(view: &View<'_>, decision: &Decision<'_>, new: Option<&NewReplicaSet>
     let created = new.map(|new| new.created(view.deployment));
     let statement = statement(view, decision, Outcome::Done(created.as_ref()));
     let requeue = match decision.report {
-        Report::Rollout => progress::look_again(view, &statement.status),
+        Report::Rollout => progress::next_check(view, &statement.status),
         Report::Counts | Report::Nothing => None,
     };
     let why = summary(&statement.status);

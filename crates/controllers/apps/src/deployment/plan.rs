@@ -1,6 +1,6 @@
 //! The writes and events that follow from a decision. Pure.
 
-use flyball_api::{Deployment, Key, Object, ReplicaSet, Uid, manifest, manifest_with_status};
+use flyball_api::{Deployment, Key, Object, ReplicaSet, Selector, Uid, manifest, manifest_with_status};
 use flyball_runtime::{Effect, ErrorKinds, Event, Message, Plan, Waiting, Write};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use super::new_replica_set::NewReplicaSet;
 use super::progress::{self, reason};
 use super::recreate::old_running;
 use super::rollback::Rollback;
+use super::status::{self, statement};
 
 const SCALING: &str = "ScalingReplicaSet";
 const SELECTING_ALL: &str = "SelectingAll";
@@ -52,8 +53,32 @@ pub fn plan(view: &View<'_>, decision: &Decision<'_>) -> Plan<Step> {
         .waiting_for(waiting(view, decision))
 }
 
-/// The plan for a Deployment that selects every pod of its namespace, which is not reconciled.
-pub fn refusal(deployment: &Deployment) -> Plan {
+/// The plan for a Deployment that is not reconciled because of its selector; `None` for any other.
+pub fn refusal(deployment: &Deployment, selector: &Selector) -> Option<Plan> {
+    if deployment.spec.selector.as_ref().is_some_and(|selector| selector.is_empty()) {
+        return Some(selects_all(deployment));
+    }
+    if selector.matches(&deployment.spec.template.metadata.labels) {
+        return None;
+    }
+    // The server does not allow this. If it did, each ReplicaSet would be released as soon as it is created.
+    let problem = format!("the selector of {} does not match the labels of its template", deployment.key());
+    Some(Plan::of([Effect::Invalid(problem)]))
+}
+
+/// While the cache does not show the adoption of a ReplicaSet yet, only the status is written: the watch events of the
+/// adoption trigger the next sync.
+pub fn while_adopting(view: &View<'_>, decision: &Decision<'_>) -> Option<Plan> {
+    let uid = view.deployment.uid();
+    if view.sets.iter().all(|set| set.metadata.is_controlled_by(uid)) {
+        return None;
+    }
+    let statement = statement(view, decision, status::Outcome::Adopted);
+    let write = status::write(view.deployment, &statement, "it has adopted its ReplicaSet");
+    Some(Plan::default().with_status(write))
+}
+
+fn selects_all(deployment: &Deployment) -> Plan {
     let message = "This deployment is selecting all pods. A non-empty selector is required.";
     let generation = deployment.metadata.generation;
     let is_new = deployment.status.observed_generation < generation;

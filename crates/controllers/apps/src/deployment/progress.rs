@@ -148,7 +148,7 @@ fn due(current: &Condition, deadline: SignedDuration) -> Option<Timestamp> {
 }
 
 /// How long until a rollout without progress times out; `None` if it cannot.
-pub fn look_again(view: &View<'_>, status: &DeploymentStatus) -> Option<Duration> {
+pub fn next_check(view: &View<'_>, status: &DeploymentStatus) -> Option<Duration> {
     let deadline = deadline(&view.deployment.spec)?;
     let current = condition::find(&status.conditions, PROGRESSING)?;
     let is_timed = ![reason::COMPLETE, reason::TIMED_OUT].contains(&current.reason.as_str());

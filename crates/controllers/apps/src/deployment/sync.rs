@@ -5,18 +5,18 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{Deployment, Key, Object, ReplicaSet, Selector};
 use flyball_cache::Informer;
-use flyball_common::adoption::adopt_and_release;
+use flyball_common::adoption::{adopt_and_release, selector_of};
 use flyball_common::index::{owned, owned_or_orphaned};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::gates::Gate;
-use flyball_runtime::{Context, Executor, Next, Reconcile, SyncError};
+use flyball_runtime::{Context, Executed, Executor, Next, Reconcile, SyncError};
 
 use super::after;
 use super::decision::{Decision, View, decide};
 use super::invariants;
 use super::limits::Limits;
-use super::plan::{plan, refusal};
-use super::status::{self, Outcome, statement};
+use super::plan::{plan, refusal, while_adopting};
+use super::status;
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -31,21 +31,14 @@ impl Reconcile for Controller {
         let Some(deployment) = self.deployments.store().get(key) else { return Ok(Next::Settled) };
         let deployment = &*deployment;
         let executor = self.cx.executor(key).about(ObjectRef::of(deployment)).events(&self.events);
-        if deployment.spec.selector.as_ref().is_some_and(|selector| selector.is_empty()) {
-            return executor.execute(refusal(deployment)).await;
+        let selector = selector_of(key, Selector::from_object(deployment.spec.selector.as_ref()))?;
+        if let Some(plan) = refusal(deployment, &selector) {
+            return executor.execute(plan).await;
         }
-        let selector = Selector::from_object(deployment.spec.selector.as_ref())
-            .map_err(|error| SyncError::other(format!("reading the selector of {key}"), error).never())?;
         let limits = Limits::of(&deployment.spec)
             .map_err(|error| SyncError::other(format!("reading the strategy of {key}"), error).never())?;
-        if !selector.matches(&deployment.spec.template.metadata.labels) {
-            // The server does not allow this. If it did, each ReplicaSet would be released as soon as it is created.
-            let what = format!("the selector of {key} does not match the labels of its template");
-            return Err(SyncError::invalid(what));
-        }
         let candidates = owned_or_orphaned(self.sets.store(), &key.namespace, deployment.uid());
         let sets = adopt_and_release(&self.cx, deployment, &selector, candidates, &[]).await?;
-        let is_adopting = sets.iter().any(|set| !set.metadata.is_controlled_by(deployment.uid()));
         let pods: Vec<_> = match limits.is_rolling() {
             true => vec![],
             false => sets.iter().flat_map(|set| owned(self.pods.store(), set.uid())).collect(),
@@ -60,11 +53,8 @@ impl Reconcile for Controller {
         };
         let decision = decide(&view);
         self.cx.judge(|| invariants::check(&view, &decision));
-        if is_adopting {
-            // The cache does not show the adoption yet. Its watch events trigger the next sync.
-            let statement = statement(&view, &decision, Outcome::Adopted);
-            let write = status::write(deployment, &statement, "it has adopted its ReplicaSet");
-            return executor.perform(write).await.result().map(|()| Next::Settled);
+        if let Some(plan) = while_adopting(&view, &decision) {
+            return executor.execute(plan).await;
         }
         self.carry_out(&executor, &view, &decision).await
     }
@@ -78,8 +68,7 @@ impl Controller {
         decision: &Decision<'_>,
     ) -> Result<Next, SyncError> {
         let plan = plan(view, decision);
-        executor.record_waiting(plan.waiting);
-        let outcome = executor.perform(plan.effects).await;
+        let Executed { outcome, .. } = executor.run(plan).await;
         let after = after::conclude(view, decision, outcome.failure(), |key| self.sets.store().get(key));
         if let Some((statement, why)) = &after.statement {
             let write = status::write(view.deployment, statement, why);

@@ -14,7 +14,7 @@ pub(super) const AGE_RATIO: Family = Family::histogram(
     Stability::Alpha,
     &[],
     &[0.25, 0.5, 1.0, 2.0, 4.0, 8.0],
-    "Ages of ready pods that were chosen for deletion, as multiples of the youngest ready pod's. Should be below 2.",
+    "The ratio of chosen deleted pod's ages to the current youngest pod's age (at the time). Should be <2. The intent of this metric is to measure the rough efficacy of the LogarithmicScaleDown feature gate's effect on the sorting (and deletion) of pods when a replicaset scales down. This only considers Ready pods when calculating and reporting.",
 );
 
 /// The ages of the ready pods that are deleted, as multiples of the age of the youngest ready pod. Empty if all are

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::Key;
 use flyball_api::pod::Pod;
 use flyball_cache::Informer;
-use flyball_common::adoption::adopt_and_release;
+use flyball_common::adoption::{adopt_and_release, selector_of};
 use flyball_common::index::{owned, owned_or_orphaned};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::metrics::Histogram;
@@ -31,9 +31,7 @@ pub(super) struct Controller<T> {
 impl<T: Replicated> Reconcile for Controller<T> {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(set) = self.sets.store().get(key) else { return Ok(Next::Settled) };
-        let selector = set
-            .selector()
-            .map_err(|error| SyncError::other(format!("reading the selector of {key}"), error).never())?;
+        let selector = selector_of(key, set.selector())?;
         let candidates = owned_or_orphaned(self.pods.store(), &key.namespace, set.uid());
         let (active, inactive): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|pod| pod.is_active());
         let active = adopt_and_release(&self.cx, &*set, &selector, active, &[]).await?;
@@ -54,13 +52,11 @@ impl<T: Replicated> Reconcile for Controller<T> {
         self.cx.judge(|| invariants::check(&view, &plan));
         ratios(&view, &plan).into_iter().for_each(|ratio| self.ages.observe(ratio));
         let executor = self.cx.executor(key).about(ObjectRef::of(&*set)).events(&self.events);
-        let next = plan.next();
-        executor.record_waiting(plan.waiting);
-        let outcome = executor.perform(plan.effects).await;
-        let failure = outcome.failure().map(|failure| failure.message.as_str());
+        let done = executor.run(plan).await;
+        let failure = done.outcome.failure().map(|failure| failure.message.as_str());
         let status = status(&view, terminating, failure);
         executor.perform(status::write(&*set, &status)).await.result()?;
-        outcome.result().map(|()| next)
+        done.result()
     }
 }
 

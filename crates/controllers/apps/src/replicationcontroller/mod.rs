@@ -1,7 +1,7 @@
 //! Maintains the number of pods that a ReplicationController specifies.
 //!
-//! A ReplicationController is the predecessor of the ReplicaSet: its selector is a plain map, its status does not
-//! count terminating pods, and when it deletes pods, it does not matter how they are spread over nodes. All behavior is in [`crate::replicaset`].
+//! A ReplicationController is the predecessor of the ReplicaSet: its selector is a plain map, its status does not count terminating
+//! pods, and when it deletes pods, it does not matter how they are spread over nodes. All behavior is in [`crate::replicaset`].
 //! Upstream: `pkg/controller/replication`.
 
 use std::sync::Arc;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flyball_api::{ControllerRevision, Labels, ObjectMeta, RawJson, StatefulSet};
 use flyball_common::adoption::controller_reference;
 use flyball_common::revisions::{self, Place};
+use flyball_runtime::Write;
 
 use super::identity;
 use super::sameness::is_same;
@@ -13,7 +14,7 @@ use super::view::View;
 /// The label that holds a revision's hash.
 const HASH: &str = "controller.kubernetes.io/hash";
 /// The limit on name collisions in a row: more cannot be by chance.
-pub(super) const MOST_COLLISIONS: i32 = 100;
+const MOST_COLLISIONS: i32 = 100;
 
 /// How many collisions beyond the count of the status are tried when the name of a revision is recognized.
 const MOST_UNNOTED: i32 = 3;
@@ -37,7 +38,7 @@ pub fn revision(set: &StatefulSet, data: RawJson, number: i64, collisions: i32) 
             namespace: set.metadata.namespace.clone(),
             labels: set.spec.template.metadata.labels.with(HASH, &hash),
             annotations: Labels::clone(&set.metadata.annotations),
-            owner_references: Box::new([controller_reference(set)]),
+            owner_references: [controller_reference(set)].into(),
             ..ObjectMeta::default()
         },
         data,
@@ -50,6 +51,26 @@ pub fn renamed(set: &StatefulSet, revision: ControllerRevision, collisions: i32)
     let hash = revisions::hash_of(&revision.data, collisions);
     let name = revisions::name(&set.metadata.name, &hash).as_str().into();
     ControllerRevision { metadata: ObjectMeta { name, ..revision.metadata }, ..revision }
+}
+
+/// What is tried after the name of a revision was found taken: the same revision under its name after one more collision.
+///
+/// # Errors
+/// There were too many, for people.
+pub fn after_collision(
+    set: &StatefulSet,
+    revision: ControllerRevision,
+    collisions: i32,
+) -> Result<(ControllerRevision, i32), &'static str> {
+    if collisions >= MOST_COLLISIONS {
+        return Err("too many names are taken by other revisions");
+    }
+    Ok((renamed(set, revision, collisions + 1), collisions + 1))
+}
+
+/// The write that makes an earlier revision the latest.
+pub fn renumber(revision: &ControllerRevision) -> Write {
+    Write::replace(revision).why("the template is equal to this earlier revision")
 }
 
 /// The collision count with which a revision of `data` got its name: the `recorded` count of the status, or a higher one

@@ -19,7 +19,8 @@ const UNAVAILABLE: Family = Family::gauge(
     "Current number of unavailable pods in StatefulSet",
 );
 
-/// Sets how many pods of a set may be unavailable, and how many are.
+/// Sets how many pods of a set may be unavailable, and how many are. Upstream does the latter only in syncs that come as far
+/// as the update, so its number is an old one while an ordered set waits for a pod.
 pub(super) fn observe(metrics: &Metrics, view: &View<'_>) {
     let meta = &view.set.metadata;
     let labels = [meta.namespace.as_str(), meta.name.as_str(), view.set.spec.pod_management_policy.as_str()];
@@ -28,5 +29,7 @@ pub(super) fn observe(metrics: &Metrics, view: &View<'_>) {
     if let Ok(most) = view.max_unavailable() {
         metrics.gauge(&MAX_UNAVAILABLE, &labels).set(most as f64);
     }
-    metrics.gauge(&UNAVAILABLE, &labels).set(f64::from(view.wanted()) - available as f64);
+    if view.is_rolling() {
+        metrics.gauge(&UNAVAILABLE, &labels).set(f64::from(view.wanted()) - available as f64);
+    }
 }

@@ -1,15 +1,30 @@
 //! The status of a set. Pure.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::StatefulSet;
 use flyball_api::pod::Pod;
 use flyball_api::stateful_set::StatefulSetStatus;
+use flyball_api::{ControllerRevision, StatefulSet};
 use flyball_common::pods::next_available;
-use flyball_runtime::Write;
+use flyball_common::revisions;
+use flyball_runtime::plan::Group;
+use flyball_runtime::{Effect, Outcome, Write};
 
 use super::identity;
+use super::plan::{Why, outdated};
 use super::view::{Roster, View, is_running_and_ready};
+
+/// What follows on the plan for the pods, also if a write failed: the status, then the deletion of `obsolete` revisions.
+pub fn after(
+    view: &View<'_>,
+    outcome: &Outcome<Option<Why>>,
+    obsolete: &[&Arc<ControllerRevision>],
+) -> Group {
+    let status = write(view.set, &status(view, outdated(outcome)));
+    let trim = Effect::from(Effect::sequence(revisions::trim(obsolete.iter().copied())));
+    Effect::each(status.map(Effect::from).into_iter().chain([trim]))
+}
 
 /// The write of `status`, if it has changed.
 pub fn write(set: &StatefulSet, status: &StatefulSetStatus) -> Option<Write> {

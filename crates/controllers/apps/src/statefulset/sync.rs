@@ -5,18 +5,18 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{ControllerRevision, Key, Object, PersistentVolumeClaim, Selector, StatefulSet};
 use flyball_cache::Informer;
-use flyball_common::adoption::{adopt_and_release, adopt_and_release_where};
+use flyball_common::adoption::{adopt_and_release, adopt_and_release_where, selector_of};
 use flyball_common::index::owned_or_orphaned;
 use flyball_common::revisions::{self, Created};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 
-use super::history::{self, MOST_COLLISIONS, Revisions, Template};
+use super::history::{self, Revisions, Template};
 use super::identity::{claim_names, is_member};
 use super::invariants;
 use super::metrics;
-use super::plan::{BURST, outdated, plan};
-use super::status::{self, status};
+use super::plan::{BURST, plan};
+use super::status::after;
 use super::view::{Claims, View, ordinals_in_play};
 
 pub(super) struct Controller {
@@ -33,8 +33,7 @@ pub(super) struct Controller {
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(set) = self.sets.store().get(key) else { return Ok(Next::Settled) };
-        let selector = Selector::from_object(set.spec.selector.as_ref())
-            .map_err(|error| SyncError::other(format!("reading the selector of {key}"), error).never())?;
+        let selector = selector_of(key, Selector::from_object(set.spec.selector.as_ref()))?;
         let history = self.history(&set, &selector).await?;
         let candidates = owned_or_orphaned(self.pods.store(), &key.namespace, set.uid());
         let matches = |pod: &Pod| selector.matches(&pod.metadata.labels) && is_member(&set, pod);
@@ -57,13 +56,11 @@ impl Reconcile for Controller {
             metrics::observe(&self.cx.metrics, &view);
         }
         let executor = self.cx.executor(key).about(ObjectRef::of(&*set)).events(&self.events);
-        let next = plan.next();
-        executor.record_waiting(plan.waiting);
-        let outcome = executor.perform(plan.effects).await;
-        let status = status(&view, outdated(&outcome));
-        let written = executor.perform(status::write(&set, &status)).await;
-        let trimmed = executor.perform(revisions::trim(history::obsolete(&view, &history))).await;
-        outcome.result().and(written.result()).and(trimmed.result()).map(|()| next)
+        let done = executor.run(plan).await;
+        let after = after(&view, &done.outcome, &history::obsolete(&view, &history));
+        let after = executor.perform([after]).await;
+        let next = done.result()?;
+        after.result().map(|()| next)
     }
 }
 
@@ -87,12 +84,14 @@ impl Controller {
         set: &StatefulSet,
         history: &[Arc<ControllerRevision>],
     ) -> Result<Revisions, SyncError> {
+        let key = set.key();
         let (template, mut collisions) = history::of_template(set, history, self.by_meaning);
         let update = match template {
             Template::Known(revision) => revision.clone(),
             Template::Renumbered(revision) => {
-                let why = "the template is equal to this earlier revision";
-                Arc::new(revisions::update(&self.cx, &set.key(), revision, why).await?)
+                let executor = self.cx.executor(&key);
+                let answer = executor.perform([history::renumber(&revision)]).await.answer()?;
+                Arc::new(revisions::as_written(revision, &answer))
             }
             Template::New(revision) => Arc::new(self.create(set, revision, &mut collisions).await?),
         };
@@ -109,16 +108,12 @@ impl Controller {
     ) -> Result<ControllerRevision, SyncError> {
         let key = set.key();
         loop {
-            let created = revisions::create(&self.cx, &key, revision.clone(), "the template is new").await?;
-            if let Created::Exists(revision) = created {
+            if let Created::Exists(revision) = revisions::create(&self.cx, &key, revision.clone()).await? {
                 return Ok(Arc::unwrap_or_clone(revision));
             }
-            if *collisions >= MOST_COLLISIONS {
-                let doing = format!("naming the revision of {key}");
-                return Err(SyncError::other(doing, "too many names are taken by other revisions"));
-            }
-            *collisions += 1;
-            revision = history::renamed(set, revision, *collisions);
+            let doing = || format!("naming the revision of {key}");
+            (revision, *collisions) = history::after_collision(set, revision, *collisions)
+                .map_err(|problem| SyncError::other(doing(), problem))?;
         }
     }
 

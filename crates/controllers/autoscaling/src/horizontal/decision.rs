@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use flyball_api::horizontal_pod_autoscaler::{HorizontalPodAutoscaler, MetricStatus, ScalingRules};
 use flyball_api::pod::Pod;
-use flyball_api::{Key, Object, Timestamp, condition};
+use flyball_api::{Key, Timestamp, condition};
 use flyball_runtime::Waiting;
-use flyball_runtime::decisions::Subject;
 use jiff::SignedDuration;
 
 use super::history::History;
 use super::metric::{InvalidMetric, Metric};
 use super::monitor::{Action, Fault};
-use super::normalize::{Limit, Limits, Normalized};
+use super::normalize::{Limits, Normalized};
 use super::pod_groups::{WarmUp, Workload};
 use super::proposal::{Inputs, Measured, Proposal, propose};
 use super::replicas::Tolerances;
 use super::scale_client::Scale;
 use super::status::{self, Report};
+use super::waiting::{disabled, next_sync, waiting};
 
 /// The settings of all autoscalers, from flags and feature gates.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,7 +69,7 @@ pub struct View<'a> {
 
 impl View<'_> {
     pub(super) fn scaling(&self, current: i32) -> Scaling<'_> {
-        Scaling { hpa: self.hpa, current, settings: self.settings, now: self.now }
+        Scaling::new(self.hpa, current, self.history, self.settings, self.now)
     }
 }
 
@@ -88,6 +88,27 @@ pub struct ScaleError {
     /// The message, preceded by what was attempted.
     pub error: String,
     pub is_spec_error: bool,
+}
+
+impl ScaleError {
+    /// The API version of the target cannot be parsed.
+    pub fn of_target(message: String) -> Self {
+        Self::new("invalid API version in scale target reference", message, true)
+    }
+
+    /// The resource of the target cannot be found.
+    pub fn of_kind(message: String) -> Self {
+        Self::new("unable to determine resource for scale target reference", message, false)
+    }
+
+    /// The scale of the target cannot be read.
+    pub fn of_scale(hpa: &HorizontalPodAutoscaler, message: String) -> Self {
+        Self::new(&format!("failed to query scale subresource for {}", reference(hpa)), message, false)
+    }
+
+    fn new(doing: &str, message: String, is_spec_error: bool) -> Self {
+        Self { error: format!("{doing}: {message}"), message, is_spec_error }
+    }
 }
 
 /// What was read of the metrics.
@@ -119,12 +140,28 @@ pub struct Scaling<'a> {
     pub hpa: &'a HorizontalPodAutoscaler,
     /// `spec.replicas` of the scale.
     pub current: i32,
+    /// Whether this autoscaler, not a user, scaled the workload to zero or tried to: see [`History`].
+    pub scaled_to_zero: bool,
+    /// Whether this autoscaler has scaled up from zero while its status still says that it has scaled to zero.
+    pub left_zero: bool,
     pub settings: &'a Settings,
     pub now: Timestamp,
 }
 
-impl Scaling<'_> {
-    pub(super) fn min(&self) -> i32 {
+impl<'a> Scaling<'a> {
+    pub(super) fn new(
+        hpa: &'a HorizontalPodAutoscaler,
+        current: i32,
+        history: &History,
+        settings: &'a Settings,
+        now: Timestamp,
+    ) -> Self {
+        let scaled_to_zero = history.scaled_to_zero.as_ref() == Some(&hpa.metadata.uid);
+        let left_zero = history.left_zero.as_ref() == Some(&hpa.metadata.uid);
+        Self { hpa, current, scaled_to_zero, left_zero, settings, now }
+    }
+
+    fn min(&self) -> i32 {
         self.hpa.spec.min_replicas.unwrap_or(1)
     }
 
@@ -133,15 +170,23 @@ impl Scaling<'_> {
     }
 
     /// Whether there is a metric that has a value while there are no pods.
-    pub(super) fn has_metric_without_pods(&self) -> bool {
+    fn has_metric_without_pods(&self) -> bool {
         let needs_no_pods = |type_: &str| type_ == "Object" || type_ == "External";
         self.hpa.spec.metrics.iter().any(|metric| needs_no_pods(&metric.type_))
     }
 
+    /// Whether setting this number of replicas is a scale to zero that the autoscaler can undo.
+    pub(super) fn is_to_zero(&self, replicas: i32) -> bool {
+        self.current > 0 && replicas == 0 && self.min() == 0 && self.has_metric_without_pods()
+    }
+
     /// Whether the autoscaler, and not a user, has scaled the workload to zero.
     fn has_scaled_to_zero(&self) -> bool {
-        let conditions = &self.hpa.status.conditions;
-        self.settings.scale_to_zero && condition::is_true(conditions, status::SCALED_TO_ZERO)
+        self.settings.scale_to_zero && (self.scaled_to_zero || self.says_scaled_to_zero() && !self.left_zero)
+    }
+
+    pub(super) fn says_scaled_to_zero(&self) -> bool {
+        condition::is_true(&self.hpa.status.conditions, status::SCALED_TO_ZERO)
     }
 }
 
@@ -181,7 +226,8 @@ pub struct Decision {
     pub rescale: Option<Rescale>,
     /// The conditions and the events, as far as they do not depend on whether rescaling succeeds.
     pub report: Report,
-    /// The history after this sync. A rescale is added to it only if its write succeeds.
+    /// The history while the rescale is made, whose outcome may stay unknown: a rescale is added to it only if its write
+    /// succeeds, and a request for zero replicas is removed if it fails.
     pub history: History,
     /// The metrics as the status shows them, blank where a metric is invalid; `None` if none were read.
     pub metrics: Option<Vec<MetricStatus>>,
@@ -234,6 +280,13 @@ impl Decision {
         self.current = Some(scaling.current);
         self.report.scale_known();
         self.history.begin(scaling.current, view.now);
+        let scaled_to_zero = scaling.scaled_to_zero && scaling.current == 0 && !scaling.says_scaled_to_zero();
+        self.history.scaled_to_zero = scaled_to_zero.then(|| view.hpa.metadata.uid.clone());
+        let left_zero = scaling.left_zero && scaling.says_scaled_to_zero();
+        self.history.left_zero = left_zero.then(|| view.hpa.metadata.uid.clone());
+        if (scaled_to_zero || left_zero) && view.settings.scale_to_zero {
+            self.report.scaled_to_zero(Some(scaled_to_zero));
+        }
         match next_step(&scaling) {
             NextStep::Disabled => {
                 self.report.disabled(view.settings.scale_to_zero);
@@ -271,6 +324,10 @@ impl Decision {
         };
         self.error = evaluated.error;
         let (rescale, normalized) = rescale(scaling, &recommendation, &mut self.history, &mut self.report);
+        if rescale.as_ref().is_some_and(|rescale| scaling.is_to_zero(rescale.replicas)) {
+            self.history.scaled_to_zero = Some(view.hpa.metadata.uid.clone());
+            self.history.left_zero = None;
+        }
         self.rescale = rescale;
         self.waiting = waiting(view, &recommendation, &normalized);
     }
@@ -374,7 +431,7 @@ pub fn rescale(
     history: &mut History,
     report: &mut Report,
 ) -> (Option<Rescale>, Normalized) {
-    let Scaling { hpa, current, settings, now } = *scaling;
+    let Scaling { hpa, current, settings, now, .. } = *scaling;
     // As in upstream, a negative recommendation counts as zero.
     let recommended = recommendation.replicas.max(0);
     let metric = if recommended > 0 { recommendation.metric.as_str() } else { "" };
@@ -402,57 +459,13 @@ pub fn rescale(
     ((replicas != current).then_some(Rescale { replicas, reason }), normalized)
 }
 
-/// What the autoscaler is waiting for: the end of limits that apply to the recommendation, and the next sync.
-fn waiting(view: &View<'_>, recommendation: &Recommendation, normalized: &Normalized) -> Vec<Waiting> {
-    let Recommendation { replicas: recommended, metric, unchanged } = recommendation;
-    let autoscaler = |until: String| Waiting::on::<HorizontalPodAutoscaler>(&view.hpa.key(), until);
-    let held = normalized.held.as_ref().map(|held| {
-        let when = format!(
-            "when the recommendation of {} replicas leaves the stabilization window; {recommended} are recommended now",
-            held.replicas
-        );
-        Waiting::until(held.until, when)
-    });
-    let replicas = normalized.replicas;
-    let limited = normalized.is_limited.then_some(normalized.limit).and_then(|limit| match limit {
-        Limit::Nothing => None,
-        Limit::Max => Some(autoscaler(format!("to allow more than {replicas} replicas"))),
-        Limit::Min => Some(autoscaler(format!("to allow fewer than {replicas} replicas"))),
-        Limit::UpRate => Some(next_sync(
-            view,
-            format!("when more than {replicas} replicas may be allowed by the scale-up rate"),
-        )),
-        Limit::DownRate => Some(next_sync(
-            view,
-            format!("when fewer than {replicas} replicas may be allowed by the scale-down rate"),
-        )),
-    });
-    let unchanged = unchanged.map(|why| format!(": {why}")).unwrap_or_default();
-    let metrics =
-        format!("when the metrics are read again; {metric} calls for {recommended} replicas{unchanged}");
-    held.into_iter().chain(limited).chain([next_sync(view, metrics)]).collect()
-}
-
-fn next_sync(view: &View<'_>, when: impl Into<std::borrow::Cow<'static, str>>) -> Waiting {
-    let period = SignedDuration::try_from(view.settings.period).unwrap_or(SignedDuration::MAX);
-    Waiting::until(view.now.checked_add(period).unwrap_or(Timestamp::MAX), when)
-}
-
-fn disabled(hpa: &HorizontalPodAutoscaler) -> Waiting {
-    let target = &hpa.spec.scale_target_ref;
-    Waiting::Object {
-        object: Subject::new(target.kind.clone(), &target_key(hpa)),
-        until: "to be scaled up from zero replicas; until then autoscaling is disabled".into(),
-    }
-}
-
 /// The key of the workload that is scaled.
 pub(super) fn target_key(hpa: &HorizontalPodAutoscaler) -> Key {
     Key::new(hpa.metadata.namespace.as_str(), hpa.spec.scale_target_ref.name.as_str())
 }
 
 /// The workload as `kind/namespace/name`, for error messages.
-pub(super) fn reference(hpa: &HorizontalPodAutoscaler) -> String {
+fn reference(hpa: &HorizontalPodAutoscaler) -> String {
     let target = &hpa.spec.scale_target_ref;
     format!("{}/{}/{}", target.kind, hpa.metadata.namespace, target.name)
 }

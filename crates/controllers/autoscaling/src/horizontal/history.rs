@@ -1,6 +1,6 @@
 //! What is remembered of an autoscaler between two syncs: recommendations and rescales. Pure.
 
-use flyball_api::Timestamp;
+use flyball_api::{Timestamp, Uid};
 use jiff::SignedDuration;
 
 /// What is remembered of one autoscaler. As upstream's, it does not survive a restart.
@@ -11,6 +11,13 @@ pub struct History {
     /// How many replicas were added.
     pub(super) added: Vec<Past>,
     pub(super) removed: Vec<Past>,
+    /// The autoscaler that has scaled the workload to zero, or tried to with an unknown outcome, while no status says so yet.
+    /// Without this, an autoscaler whose status could not be written would take the zero for a user's, and never scale up again.
+    /// Upstream has no such memory.
+    pub(super) scaled_to_zero: Option<Uid>,
+    /// The autoscaler that has scaled the workload up from zero, while its status still says that it has scaled to zero. Without this, an
+    /// autoscaler whose status could not be written would take a later zero of a user for its own. Upstream has no such memory.
+    pub(super) left_zero: Option<Uid>,
 }
 
 /// A number of replicas at a time.

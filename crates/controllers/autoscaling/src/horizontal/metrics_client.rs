@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flyball_api::horizontal_pod_autoscaler::{MetricIdentifier, ScaleTarget};
 use flyball_api::{Key, LabelSelector, ResourceType, Selector};
-use flyball_client::{Client, Error, Request, Verb};
+use flyball_client::{Client, Encoding, Error, Request, Verb};
 use flyball_runtime::Chain;
 use parking_lot::Mutex;
 use smol_str::{SmolStr, format_smolstr};
@@ -154,8 +154,10 @@ impl MetricsClient {
             return Ok(version);
         }
         let reply = self.client.get_raw("/apis").await.map_err(|error| Chain(&error).to_string())?;
-        let groups: Groups = serde_json::from_slice(&reply.body)
-            .map_err(|source| Chain(&Error::Decode { what: "get /apis".into(), source }).to_string())?;
+        let undecodable =
+            |source| Error::Decode { what: "get /apis".into(), encoding: Encoding::Json, source };
+        let groups: Groups =
+            serde_json::from_slice(&reply.body).map_err(|source| Chain(&undecodable(source)).to_string())?;
         let version = groups.version(CUSTOM, &KNOWN_CUSTOM)?;
         *self.custom.lock() = Some((Instant::now(), version.clone()));
         Ok(version)

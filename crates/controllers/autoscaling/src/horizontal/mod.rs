@@ -9,7 +9,9 @@
 //! - Upstream: `pkg/controller/podautoscaler`. What differs: events name autoscalers that select the same pods in
 //!   alphabetical order, a kind that the server begins to serve is found within seconds, and a huge metric value calls for
 //!   many replicas instead of a negative number. Series of an external metric may be negative: their sum counts, where
-//!   upstream takes a negative sum for an overflow if the target is an average value, and scales up to the maximum.
+//!   upstream takes a negative sum for an overflow if the target is an average value, and scales up to the maximum. With
+//!   `HPAScaleToZero`, an autoscaler that has scaled to zero, or up from zero, and could not write its status remembers so, until it
+//!   is written or the process ends: upstream takes the zero for a user's and stays disabled, or a user's zero for its own.
 //! - It requeues the key of an autoscaler a period after each sync, without the runner for rounds: there is a key for each
 //!   autoscaler, and all of them at once would burden the metrics API.
 //! - Besides `sync.rs`, `scale_client` and `metrics_client` are async: they read the scale subresource and the metrics APIs live.
@@ -34,6 +36,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod triggers;
+mod waiting;
 mod wire;
 
 use std::sync::Arc;

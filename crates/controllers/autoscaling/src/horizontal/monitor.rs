@@ -4,48 +4,45 @@ use std::time::Duration;
 
 use flyball_api::Key;
 use flyball_runtime::Metrics;
-use flyball_runtime::metrics::{Family, Stability};
+use flyball_runtime::metrics::{DOUBLING_SECONDS as SECONDS, Family, Stability};
 
-const SECONDS: &[f64] = &[
-    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
-];
 static RECONCILIATIONS: Family = Family::counter(
     "horizontal_pod_autoscaler_controller_reconciliations_total",
     Stability::Beta,
     &["action", "error"],
-    "Looks at autoscalers, by what was done and what kind of error came up.",
+    "Number of reconciliations of HPA controller. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. Also, the label 'error' should be either 'spec', 'internal', or 'none'. Note that if both spec and internal errors happen during a reconciliation, the first one to occur is reported in `error` label.",
 );
 static RECONCILIATION_DURATION: Family = Family::histogram(
     "horizontal_pod_autoscaler_controller_reconciliation_duration_seconds",
     Stability::Beta,
     &["action", "error"],
     SECONDS,
-    "How long a reconciliation took, by action and kind of error.",
+    "The time(seconds) that the HPA controller takes to reconcile once. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. Also, the label 'error' should be either 'spec', 'internal', or 'none'. Note that if both spec and internal errors happen during a reconciliation, the first one to occur is reported in `error` label.",
 );
 static COMPUTATIONS: Family = Family::counter(
     "horizontal_pod_autoscaler_controller_metric_computation_total",
     Stability::Beta,
     &["action", "error", "metric_type"],
-    "Number of metric computations, by proposed action, kind of error and type of metric.",
+    "Number of metric computations. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. Also, the label 'error' should be either 'spec', 'internal', or 'none'. The label 'metric_type' corresponds to HPA.spec.metrics[*].type",
 );
 static COMPUTATION_DURATION: Family = Family::histogram(
     "horizontal_pod_autoscaler_controller_metric_computation_duration_seconds",
     Stability::Beta,
     &["action", "error", "metric_type"],
     SECONDS,
-    "How long a metric computation took, by proposed action, kind of error and type of metric.",
+    "The time(seconds) that the HPA controller takes to calculate one metric. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. The label 'error' should be either 'spec', 'internal', or 'none'. The label 'metric_type' corresponds to HPA.spec.metrics[*].type",
 );
 static AUTOSCALERS: Family = Family::gauge(
     "horizontal_pod_autoscaler_controller_num_horizontal_pod_autoscalers",
     Stability::Alpha,
     &[],
-    "How many autoscalers there are.",
+    "Current number of controlled HPA objects.",
 );
 static DESIRED: Family = Family::gauge(
     "horizontal_pod_autoscaler_controller_desired_replicas",
     Stability::Alpha,
     &["namespace", "hpa_name"],
-    "How many replicas an autoscaler wants.",
+    "Current desired replica count for HPA objects.",
 );
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

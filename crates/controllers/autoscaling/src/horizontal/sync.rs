@@ -9,25 +9,25 @@ use flyball_api::{Key, Selector, Timestamp};
 use flyball_cache::Informer;
 use flyball_common::labelled::pods_selected;
 use flyball_runtime::events::{ObjectRef, Recorder};
-use flyball_runtime::{Context, Executor, Next, Reconcile, SyncError};
+use flyball_runtime::{Context, Executed, Executor, Next, Reconcile, SyncError};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 
-use super::after::{After, after};
+use super::after::{After, Failed, after, fault};
 use super::decision::{
     Decision, Metrics, NextStep, Observations, ScaleError, Scaling, SelectorError, Settings, View, decide,
-    next_step, reference, target_key,
+    next_step, target_key,
 };
 use super::history::History;
 use super::invariants;
 use super::mapping::{GroupKind, group_of};
 use super::metric::Metric;
 use super::metrics_client::MetricsClient;
-use super::monitor::{Action, Fault, Monitor};
+use super::monitor::{Action, Monitor};
 use super::plan::plan;
 use super::scale_client::{Scale, ScaleClient};
-use super::selections::{Selections, ambiguous};
+use super::selections::{self, Selections};
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -50,49 +50,48 @@ impl Reconcile for Controller {
             return Ok(Next::Settled);
         };
         let (started, now) = (Instant::now(), self.cx.clock.now());
-        let (observed, durations) = self.observe(key, &hpa, now).await;
         let history = self.histories.lock().get(key).cloned().unwrap_or_default();
+        let (observed, durations) = self.observe(key, &hpa, &history, now).await;
         let view = View { hpa: &hpa, observed: &observed, history: &history, settings: &self.settings, now };
         let decision = decide(&view);
         self.cx.judge(|| invariants::check(&view, &decision));
         for ((metric, computed), took) in hpa.spec.metrics.iter().zip(&decision.computed).zip(durations) {
             self.monitor.computed(*computed, &metric.type_, took);
         }
-        let result = self.carry_out(key, &view, &decision).await;
-        let (action, fault) = match &result {
-            Ok(action) => (*action, Fault::None),
-            Err((action, _)) if decision.is_spec_error => (*action, Fault::Spec),
-            Err((action, _)) => (*action, Fault::Internal),
-        };
-        self.monitor.reconciled(action, fault, started.elapsed());
-        result.map(|_| Next::After(self.settings.period)).map_err(|(_, error)| error)
+        let (action, result) = self.carry_out(key, &view, &decision).await;
+        self.monitor.reconciled(action, fault(&decision, result.is_err()), started.elapsed());
+        result
     }
 }
 
 impl Controller {
-    /// Carries out a decision. Returns whether the workload was scaled up or down, also when something failed.
+    /// Carries out a decision. Returns whether the workload was scaled up or down, also if something failed, and when to sync
+    /// again.
     async fn carry_out(
         &self,
         key: &Key,
         view: &View<'_>,
         decision: &Decision,
-    ) -> Result<Action, (Action, SyncError)> {
+    ) -> (Action, Result<Next, SyncError>) {
         let executor =
             || -> Executor<'_> { self.cx.executor(key).about(ObjectRef::of(view.hpa)).events(&self.events) };
-        let planned = plan(view, decision);
+        // Before the write, whose outcome may stay unknown.
+        let before = self.histories.lock().insert(key.clone(), decision.history.clone());
         // The scale is read from the server each time, so no cache has to show what was written.
-        let outcome = executor().without_barrier().perform(planned.effects).await;
-        let failure = outcome.failures.iter().find_map(|failure| failure.tag.and(failure.error.as_ref()));
-        let failure = failure.zip(view.observed.scale.as_ref().ok()).map(|(error, scale)| scale.quote(error));
-        let After { plan, history, desired } = after(view, decision, failure.as_deref());
+        let Executed { next, outcome, .. } = executor().without_barrier().run(plan(view, decision)).await;
+        if outcome.is_outdated() {
+            match before {
+                Some(before) => self.histories.lock().insert(key.clone(), before),
+                None => self.histories.lock().remove(key),
+            };
+            return (Action::None, outcome.result().map(|()| next));
+        }
+        let failure = Failed::of(view, &outcome);
+        let After { effects, history, desired, action } = after(view, decision, failure.as_ref());
         self.histories.lock().insert(key.clone(), history);
         desired.into_iter().for_each(|desired| self.monitor.desired(key, desired));
-        let action = match (decision.current, &decision.rescale, &failure) {
-            (Some(current), Some(rescale), None) => Action::of(current, rescale.replicas),
-            _ => Action::None,
-        };
-        let written = executor().execute(plan.waiting_for(planned.waiting)).await;
-        outcome.result().and(written.map(drop)).map(|()| action).map_err(|error| (action, error))
+        let written = executor().perform(effects).await;
+        (action, outcome.result().and(written.result()).map(|()| next))
     }
 
     /// Reads the scale and, if they decide, the metrics. Also returns how long each metric took.
@@ -100,12 +99,13 @@ impl Controller {
         &self,
         key: &Key,
         hpa: &HorizontalPodAutoscaler,
+        history: &History,
         now: Timestamp,
     ) -> (Observations, Vec<Duration>) {
         let scale = self.read_scale(hpa).await;
         let is_needed = |scale: &Scale| {
-            next_step(&Scaling { hpa, current: scale.replicas, settings: &self.settings, now })
-                == NextStep::ReadMetrics
+            let scaling = Scaling::new(hpa, scale.replicas, history, &self.settings, now);
+            next_step(&scaling) == NextStep::ReadMetrics
         };
         let Some(found) = scale.as_ref().ok().filter(|scale| is_needed(scale)) else {
             return (Observations { scale, metrics: Metrics::NotRead }, vec![]);
@@ -128,38 +128,20 @@ impl Controller {
 
     async fn read_scale(&self, hpa: &HorizontalPodAutoscaler) -> Result<Scale, ScaleError> {
         let target = &hpa.spec.scale_target_ref;
-        let group = group_of(&target.api_version).map_err(|message| {
-            let error = format!("invalid API version in scale target reference: {message}");
-            ScaleError { message, error, is_spec_error: true }
-        })?;
+        let group = group_of(&target.api_version).map_err(ScaleError::of_target)?;
         let kind = GroupKind { group, kind: &target.kind };
-        let resources = self.scales.resources(kind).await.map_err(|message| {
-            let error = format!("unable to determine resource for scale target reference: {message}");
-            ScaleError { message, error, is_spec_error: false }
-        })?;
-        self.scales.read(&resources, &target_key(hpa)).await.map_err(|message| {
-            let error = format!("failed to query scale subresource for {}: {message}", reference(hpa));
-            ScaleError { message, error, is_spec_error: false }
-        })
+        let resources = self.scales.resources(kind).await.map_err(ScaleError::of_kind)?;
+        let scale = self.scales.read(&resources, &target_key(hpa)).await;
+        scale.map_err(|message| ScaleError::of_scale(hpa, message))
     }
 
     /// The pods of the workload, if no other autoscaler selects them.
     fn select(&self, key: &Key, scale: &Scale) -> Result<(Selector, Vec<Arc<Pod>>), SelectorError> {
-        if scale.selector.is_empty() {
-            return Err(SelectorError::Missing);
-        }
-        let selector = Selector::parse(&scale.selector).map_err(|error| {
-            SelectorError::Invalid(format!(
-                "couldn't convert selector into a corresponding internal selector object: {error}"
-            ))
-        })?;
+        let selector = selections::parse(&scale.selector)?;
         let pods = pods_selected(self.pods.store(), &key.namespace, &selector);
         let mut selections = self.selections.lock();
         selections.set(key, &selector);
-        let selecting = selections.selecting(&key.namespace, &pods);
-        match selecting.len() > 1 {
-            true => Err(SelectorError::Ambiguous(ambiguous(&scale.selector, &key.namespace, &selecting))),
-            false => Ok((selector, pods)),
-        }
+        selections.check(&key.namespace, &scale.selector, &pods)?;
+        Ok((selector, pods))
     }
 }

@@ -3,7 +3,7 @@
 
 use flyball_api::cron_job::CronJobStatus;
 use flyball_api::object_reference::ObjectReference;
-use flyball_api::{CronJob, Job, ObjectMeta, Resource, Uid};
+use flyball_api::{CronJob, Job, Key, ObjectMeta, Resource, Uid};
 use flyball_runtime::Event;
 use std::sync::Arc;
 
@@ -23,10 +23,31 @@ pub struct Review<'a> {
     pub missing: Vec<ObjectReference>,
 }
 
+/// What has to be read from the server to complete a review.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Need {
+    /// The CronJob, for the first unlisted Job. Upstream also reads it for each of them.
+    CronJob,
+    /// This Job, the first of those that are missing.
+    Job(Key),
+}
+
 impl Review<'_> {
-    /// Handles an unlisted Job, by the status on the server: it is listed there, or unexpected.
-    pub fn settle_unlisted(&mut self, job: &Job, live: &CronJobStatus) {
-        let meta = &job.metadata;
+    /// What is to be read next; `None` if the review is complete.
+    pub fn need(&self) -> Option<Need> {
+        let missing = |listed: &ObjectReference| Key::new(listed.namespace.as_str(), listed.name.as_str());
+        match self.unlisted.first() {
+            Some(_) => Some(Need::CronJob),
+            None => self.missing.first().map(missing).map(Need::Job),
+        }
+    }
+
+    /// Handles the first unlisted Job, by the status on the server: it is listed there, or unexpected.
+    pub fn record_cron_job(&mut self, live: &CronJobStatus) {
+        if self.unlisted.is_empty() {
+            return;
+        }
+        let meta = &self.unlisted.remove(0).metadata;
         if is_listed(live, &meta.uid) {
             self.status.active.push(entry(meta));
             return;
@@ -35,8 +56,15 @@ impl Review<'_> {
         self.events.push(Event::warning("UnexpectedJob", message));
     }
 
-    /// Removes a missing Job from the list that does not exist on the server either.
-    pub fn settle_missing(&mut self, listed: &ObjectReference) {
+    /// Handles the first missing Job. It is removed from the list unless it exists on the server.
+    pub fn record_job(&mut self, exists: bool) {
+        if self.missing.is_empty() {
+            return;
+        }
+        let listed = self.missing.remove(0);
+        if exists {
+            return;
+        }
         let message = format!("Active job went missing: {}", listed.name);
         self.events.push(Event::normal("MissingJob", message));
         delist(&mut self.status, &listed.uid);

@@ -28,7 +28,9 @@ pub fn check_plan(
     let is_idle = spec.suspend == Some(true) || cron.metadata.is_deleting();
     let zone_is_known = spec.time_zone.as_ref().is_none_or(|name| Zone::load(name, local).is_ok());
     let schedule = schedule(cron, local).ok().filter(|_| zone_is_known);
-    let next = schedule.as_ref().and_then(|schedule| schedule.next(now));
+    // A last start in the future counts, too.
+    let last = cron.status.last_schedule_time.map_or(now, |last| last.max(now));
+    let next = schedule.as_ref().and_then(|schedule| schedule.next(last));
     let writes = plan.writes();
     let deleted = writes.iter().filter(|write| write.tag.is_none()).count();
     let mut rules = vec![

@@ -1,11 +1,13 @@
 //! The backoff before a failed pod is replaced: ten seconds after the first failure, doubled with each consecutive failure,
-//! at most ten minutes. Pure.
+//! at most ten minutes. Pure, except for what is remembered between syncs.
 
 use std::time::Duration;
 
-use flyball_api::Timestamp;
 use flyball_api::pod::{ConditionStatus, ContainerState, ContainerStatus, Pod};
 use flyball_api::time::SignedDuration;
+use flyball_api::{Job, Key, Timestamp, Uid};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 
 /// The backoff after one failure.
 pub const FIRST: Duration = Duration::from_secs(10);
@@ -18,6 +20,27 @@ pub struct Backoff {
     pub failures: u32,
     /// The time of the last failure.
     pub last: Option<Timestamp>,
+}
+
+/// The backoffs of Jobs that have not ended. Each has the uid of its Job, since another Job may get the name before a sync
+/// sees that the first is gone.
+#[derive(Debug, Default)]
+pub struct Backoffs(Mutex<FxHashMap<Key, (Uid, Backoff)>>);
+
+impl Backoffs {
+    pub fn of(&self, job: &Job) -> Backoff {
+        let backoffs = self.0.lock();
+        let own = backoffs.get(&job.metadata.key()).filter(|(uid, _)| *uid == job.metadata.uid);
+        own.map(|(_, backoff)| *backoff).unwrap_or_default()
+    }
+
+    pub fn keep(&self, job: &Job, backoff: Backoff) {
+        self.0.lock().insert(job.metadata.key(), (job.metadata.uid.clone(), backoff));
+    }
+
+    pub fn forget(&self, job: &Key) {
+        self.0.lock().remove(job);
+    }
 }
 
 impl Backoff {

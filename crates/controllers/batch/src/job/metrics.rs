@@ -22,55 +22,55 @@ const SYNC_DURATION: Family = Family::histogram(
         0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384, 32.768,
         65.536,
     ],
-    "How long syncs of Jobs took.",
+    "The time it took to sync a job",
 );
 const SYNCS: Family = Family::counter(
     "job_controller_job_syncs_total",
     Stability::Stable,
     &["completion_mode", "result", "action"],
-    "Syncs of Jobs.",
+    "The number of job syncs",
 );
 const FINISHED: Family = Family::counter(
     "job_controller_jobs_finished_total",
     Stability::Stable,
     &["completion_mode", "result", "reason"],
-    "Jobs that have ended.",
+    "The number of finished jobs",
 );
 const EXTERNAL: Family = Family::counter(
     "job_controller_jobs_by_external_controller_total",
     Stability::Alpha,
     &["controller_name"],
-    "Jobs that another controller looks after.",
+    "The number of Jobs managed by an external controller",
 );
 const PODS_FINISHED: Family = Family::counter(
     "job_controller_job_pods_finished_total",
     Stability::Stable,
     &["completion_mode", "result"],
-    "Pods that have ended and are counted.",
+    "The number of finished Pods that are fully tracked",
 );
 const POLICY_HITS: Family = Family::counter(
     "job_controller_pod_failures_handled_by_failure_policy_total",
     Stability::Beta,
     &["action"],
-    "Failed pods by the action of the failure policy's rule that matched.",
+    "The number of failed Pods handled by failure policy with\n\t\t\trespect to the failure policy action applied based on the matched\n\t\t\trule. Possible values of the action label correspond to the\n\t\t\tpossible values for the failure policy rule action, which are:\n\t\t\t\"FailJob\", \"Ignore\" and \"Count\".",
 );
 const TRACKED: Family = Family::counter(
     "job_controller_terminated_pods_tracking_finalizer_total",
     Stability::Beta,
     &["event"],
-    "Ended pods that got (add) or lost (delete) the finalizer batch.kubernetes.io/job-tracking.",
+    "The number of terminated pods (phase=Failed|Succeeded)\nthat have the finalizer batch.kubernetes.io/job-tracking\nThe event label can be \"add\" or \"delete\".",
 );
 const INDEXES: Family = Family::counter(
     "job_controller_job_finished_indexes_total",
     Stability::Alpha,
     &["status", "backoffLimit"],
-    "Indexes that have ended.",
+    "The number of finished indexes. Possible values for the\n\t\t\tstatus label are: \"succeeded\", \"failed\". Possible values for the\n\t\t\tbackoffLimit label are: \"perIndex\" and \"global\"",
 );
 const PODS_MADE: Family = Family::counter(
     "job_controller_job_pods_creation_total",
     Stability::Alpha,
     &["reason", "status"],
-    "Attempts to make pods, by what made them necessary.",
+    "The number of Pods created by the Job controller labelled with a reason for the Pod creation.\nThis metric also distinguishes between Pods created using different PodReplacementPolicy settings.\nPossible values of the \"reason\" label are:\n\"new\", \"recreate_terminating_or_failed\", \"recreate_failed\".\nPossible values of the \"status\" label are:\n\"succeeded\", \"failed\".",
 );
 
 pub(super) fn synced(metrics: &Metrics, job: &Job, action: &str, took: Duration, failed: bool) {

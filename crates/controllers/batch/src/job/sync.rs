@@ -8,14 +8,12 @@ use flyball_api::job::JobStatus;
 use flyball_api::pod::Pod;
 use flyball_api::{Job, Key, Object, PodGroup, Selector, Workload};
 use flyball_cache::Informer;
-use flyball_common::adoption::adopt_and_release;
+use flyball_common::adoption::{adopt_and_release, selector_of};
 use flyball_common::index::{owned, owned_or_orphaned};
 use flyball_runtime::events::ObjectRef;
-use flyball_runtime::{Context, Executor, Next, Reconcile, SyncError, Write};
-use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use flyball_runtime::{Context, Executed, Executor, Next, Plan, Reconcile, SyncError, Write};
 
-use super::backoff::Backoff;
+use super::backoff::{Backoff, Backoffs};
 use super::conclusion::conclude;
 use super::gang::{self, Scheduling};
 use super::plan::{plan, unknown_mode};
@@ -33,8 +31,7 @@ pub(super) struct Controller {
     /// If `WorkloadWithJob` is on.
     pub(super) gangs: Option<Gangs>,
     pub(super) features: Features,
-    /// Consecutive failures by Job, until it has ended.
-    pub(super) backoffs: Mutex<FxHashMap<Key, Backoff>>,
+    pub(super) backoffs: Backoffs,
 }
 
 /// Handles pods that have lost their Job.
@@ -52,7 +49,7 @@ impl Reconcile<Orphans> for OrphanController {
             Orphans::OfJob(key, uid) => (key, owned(self.pods.store(), uid)),
         };
         let plan = orphans::plan(&pods, self.jobs.store(), self.features);
-        self.cx.executor(owner).perform(plan.effects).await.result().map(|()| Next::Settled)
+        self.cx.executor(owner).execute(plan).await
     }
 }
 
@@ -64,14 +61,12 @@ pub(super) struct Gangs {
 
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
-        let executor = self.cx.executor(key);
         let job = self.jobs.store().get(key).filter(|job| !job.is_finished());
         let Some(job) = job.filter(|job| self.features.managed_elsewhere(job).is_none()) else {
-            self.backoffs.lock().remove(key);
-            executor.record_waiting(vec![]);
+            self.backoffs.forget(key);
             return Ok(Next::Settled);
         };
-        let executor = executor.about(ObjectRef::of(&*job));
+        let executor = self.cx.executor(key).about(ObjectRef::of(&*job));
         if let Some(event) = unknown_mode(&job) {
             return executor.perform::<()>([event]).await.result().map(|()| Next::Settled);
         }
@@ -106,7 +101,7 @@ impl Controller {
         let view = View {
             job,
             pods: &pods,
-            backoff: self.backoffs.lock().get(&job.metadata.key()).copied().unwrap_or_default(),
+            backoff: self.backoffs.of(job),
             group: group.as_deref(),
             features: self.features,
             now: self.cx.clock.now(),
@@ -116,9 +111,7 @@ impl Controller {
         let (name, plan) = plan(&view, &tally, end.as_ref());
         *action = name;
         self.cx.judge(|| invariants::check_plan(&view, &tally, &plan));
-        let next = plan.next();
-        executor.record_waiting(plan.waiting);
-        let outcome = executor.perform(plan.effects).await;
+        let Executed { next, outcome, .. } = executor.run(plan).await;
         metrics::created(&self.cx.metrics, &view, &tally, &outcome);
         let report = report(&view, &tally, end, &outcome);
         self.cx.judge(|| invariants::check_report(&view, &report));
@@ -142,8 +135,7 @@ impl Controller {
 
     async fn claimed(&self, job: &Job) -> Result<Vec<Arc<Pod>>, SyncError> {
         let key = job.metadata.key();
-        let selector = Selector::from_object(job.spec.selector.as_ref())
-            .map_err(|error| SyncError::other(format!("reading the selector of {key}"), error).never())?;
+        let selector = selector_of(&key, Selector::from_object(job.spec.selector.as_ref()))?;
         let candidates = owned_or_orphaned(self.pods.store(), &key.namespace, &job.metadata.uid);
         adopt_and_release(&self.cx, job, &selector, candidates, &[TRACKING_FINALIZER]).await.map(in_order)
     }
@@ -160,7 +152,7 @@ impl Controller {
         let (job, key) = (view.job, view.job.metadata.key());
         match self.write(executor, job, report.write(job), (&job.status, &report.status)).await? {
             Some(Written::Gone) => return Ok(()),
-            Some(Written::Done) => drop(self.backoffs.lock().insert(key.clone(), backoff)),
+            Some(Written::Done) => self.backoffs.keep(job, backoff),
             None => {}
         }
         metrics::handled(&self.cx.metrics, report);
@@ -170,8 +162,9 @@ impl Controller {
         let written = self.write(executor, job, write, (&report.status, &conclusion.status)).await?;
         if let (Some(end), Some(Written::Done)) = (conclusion.end, written) {
             metrics::finished(&self.cx.metrics, job, end);
-            self.backoffs.lock().remove(&key);
-            executor.record_waiting(vec![]);
+            self.backoffs.forget(&key);
+            // A Job that has ended waits for nothing, and is not queued again.
+            executor.execute(Plan::<()>::default()).await?;
         }
         released.result()
     }

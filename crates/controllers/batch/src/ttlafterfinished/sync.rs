@@ -14,7 +14,7 @@ pub(super) const DELAY: Family = Family::histogram(
     Stability::Alpha,
     &[],
     &[0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6, 819.2],
-    "Time between when a Job could be deleted and when it was.",
+    "The time it took to delete the job since it became eligible for deletion",
 );
 
 pub(super) struct Controller {
@@ -32,18 +32,13 @@ impl Reconcile for Controller {
         };
         if !planned.writes().is_empty() {
             // The TTL may have changed on the server, and a deletion cannot be undone.
-            planned = match self.cx.client.get::<Job>(key).await {
-                Ok(live) => plan(&live, self.cx.clock.now()),
-                Err(error) if error.is_not_found() => Default::default(),
-                Err(error) => return Err(SyncError::api(format!("reading Job {key} anew"))(error)),
-            };
+            let live = self.cx.find::<Job>(key).await?;
+            planned = live.map(|live| plan(&live, self.cx.clock.now())).unwrap_or_default();
         }
-        let next = planned.next();
-        executor.record_waiting(planned.waiting);
-        let outcome = executor.perform(planned.effects).await;
-        for deleted in outcome.written() {
+        let done = executor.run(planned).await;
+        for deleted in done.outcome.written() {
             self.delay.observe(self.cx.clock.now().duration_since(deleted.tag).as_secs_f64());
         }
-        outcome.result().map(|()| next)
+        done.result()
     }
 }

@@ -7,7 +7,6 @@
 //!   read stays until the next round.
 
 pub mod plan;
-mod sync;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +15,8 @@ use std::time::Duration;
 
 use flyball_api::CertificateSigningRequest;
 use flyball_runtime::{Context, Schedule, StartError, Tasks};
+
+use crate::cleaner::Cleaner;
 
 pub const NAME: &str = "certificatesigningrequest-cleaner-controller";
 
@@ -26,6 +27,6 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     tasks.needs(&requests);
     // Upstream: cleaner.go, Run: the round at the start sees an empty cache, and so finds nothing.
     let schedule = Schedule::every(PERIOD).pausing_first();
-    tasks.periodic("hourly round", schedule, sync::Cleaner { cx, requests });
+    tasks.periodic("hourly round", schedule, Cleaner { cx, requests });
     Ok(())
 }

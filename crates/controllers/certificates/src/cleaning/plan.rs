@@ -9,18 +9,19 @@ use flyball_api::{CertificateSigningRequest, Object, Timestamp};
 use flyball_client::DeleteOptions;
 use flyball_runtime::{Effect, ErrorKinds, Plan, Write, exactly};
 
+use crate::cleaner::{Request, View};
 use crate::csr::{APPROVED, DENIED, FAILED, has, is_issued};
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
-pub struct View {
-    /// All requests, by name.
-    pub requests: Vec<Arc<CertificateSigningRequest>>,
-    pub now: Timestamp,
+impl Request for CertificateSigningRequest {
+    fn clean(view: &View<Self>) -> Plan {
+        plan(view)
+    }
 }
 
-pub fn plan(view: &View) -> Plan {
+pub fn plan(view: &View<CertificateSigningRequest>) -> Plan {
     let deletion = |csr: &Arc<CertificateSigningRequest>| {
         let why = reason_to_delete(csr, view.now)?;
         // Only in the version that was read: a user may be approving it at this time.

@@ -9,7 +9,8 @@ use flyball_runtime::ErrorKinds;
 use flyball_runtime::plan::Operation;
 use serde_json::json;
 
-use super::plan::{View, plan};
+use super::plan::plan;
+use crate::cleaner::View;
 
 const NOW: &str = "2026-03-10T12:00:00Z";
 

@@ -6,12 +6,13 @@
 //! - Upstream: `pkg/controller/certificates/cleaner/pcrcleaner.go`. Where v1beta1 is not served it waits until it is.
 
 pub mod plan;
-mod sync;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_runtime::{Context, Schedule, StartError, Tasks};
+
+use crate::cleaner::Cleaner;
 
 pub const NAME: &str = "podcertificaterequest-cleaner-controller";
 
@@ -20,6 +21,6 @@ const PERIOD: Duration = Duration::from_secs(5 * 60);
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let requests = cx.informers.dynamic(&plan::REQUESTS);
     tasks.needs(&requests);
-    tasks.periodic("round", Schedule::every(PERIOD), sync::Cleaner { cx, requests });
+    tasks.periodic("round", Schedule::every(PERIOD), Cleaner { cx, requests });
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! Which PodCertificateRequests are deleted in a round. Pure.
 
-use std::sync::Arc;
-
 use flyball_api::time::SignedDuration;
 use flyball_api::{Object, ObjectMeta, PartialObject, ResourceType, Timestamp};
 use flyball_runtime::plan::Operation;
 use flyball_runtime::{Effect, ErrorKinds, Plan, Write, exactly};
+
+use crate::cleaner::{Request, View};
 
 pub(super) const REQUESTS: ResourceType = ResourceType::new(
     "certificates.k8s.io",
@@ -17,13 +17,14 @@ pub(super) const REQUESTS: ResourceType = ResourceType::new(
 
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(15);
 
-pub struct View {
-    /// All requests, by key.
-    pub requests: Vec<Arc<PartialObject>>,
-    pub now: Timestamp,
+/// Only the metadata of PodCertificateRequests is needed.
+impl Request for PartialObject {
+    fn clean(view: &View<Self>) -> Plan {
+        plan(view)
+    }
 }
 
-pub fn plan(view: &View) -> Plan {
+pub fn plan(view: &View<PartialObject>) -> Plan {
     let old = view.requests.iter().filter(|request| is_old(request.meta(), view.now));
     let deletions = old.map(|request| {
         Write::of(REQUESTS, request.key(), Operation::Delete(exactly(request.meta())))
@@ -39,6 +40,8 @@ fn is_old(request: &ObjectMeta, now: Timestamp) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use flyball_api::CertificateSigningRequest;
 use flyball_queue::Backoff;
+use flyball_runtime::config::Config;
 use flyball_runtime::{Context, StartError, Tasks};
 
 use crate::rules::Signer;
@@ -32,6 +33,11 @@ pub(crate) const RETRIES: Backoff =
     Backoff { base: Duration::from_millis(200), max: Duration::from_secs(1000), rate: 10.0, burst: 100.0 };
 
 const WORKERS_PER_SIGNER: usize = 5;
+
+/// Whether it can be set up: reads the certificates and keys.
+pub fn check(config: &Config) -> Result<(), StartError> {
+    authorities::load(&config.csr_signing_controller).map(drop)
+}
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let authorities = authorities::load(&cx.config.csr_signing_controller)?;

@@ -6,27 +6,24 @@ use std::time::Duration;
 use flyball_api::{ClusterTrustBundle, Key, Object, Resource, ResourceType};
 use flyball_cache::{AnyInformer, Filter, Informer, Subscription};
 use flyball_queue::{Priority, Queue};
-use flyball_runtime::metrics::{Family, Stability};
+use flyball_runtime::metrics::{DOUBLING_SECONDS as SECONDS, Family, Stability};
 use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError, priority};
 use tokio::time::Instant;
 
 use super::plan::{SIGNER, View, name, plan};
 
-const SECONDS: &[f64] = &[
-    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
-];
 static SYNCS: Family = Family::counter(
     "clustertrustbundle_publisher_sync_total",
     Stability::Alpha,
     &["code"],
-    "Looks at the published bundles, by outcome.",
+    "Number of syncs that occurred in cluster trust bundle publisher.",
 );
 static DURATION: Family = Family::histogram(
     "clustertrustbundle_publisher_sync_duration_seconds",
     Stability::Alpha,
     &["code"],
     SECONDS,
-    "How long a look at the published bundles took, by outcome.",
+    "The time it took to sync a cluster trust bundle.",
 );
 
 const ALPHA: ResourceType =
@@ -100,10 +97,10 @@ impl Reconcile for Controller {
         let mut published = informer.store().list();
         published.sort_unstable_by_key(|bundle| bundle.key());
         let view = View { resource: informer.resource(), bundle: &self.bundle, published: &published };
-        let outcome = self.cx.executor(key).perform(plan(&view).effects).await;
-        let code = outcome.failure().map_or(200, |failure| failure.code().unwrap_or(500)).to_string();
+        let done = self.cx.executor(key).run(plan(&view)).await;
+        let code = done.outcome.failure().map_or(200, |failure| failure.code().unwrap_or(500)).to_string();
         self.cx.metrics.counter(&SYNCS, &[&code]).inc();
         self.cx.metrics.histogram(&DURATION, &[&code]).observe(started.elapsed().as_secs_f64());
-        outcome.result().map(|()| Next::Settled)
+        done.result()
     }
 }

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Secret, ServiceAccount};
+use flyball_runtime::config::Config;
 use flyball_runtime::{Context, Schedule, StartError, Tasks};
 
 use crate::token_secret::BY_ACCOUNT;
@@ -26,13 +27,18 @@ pub const NAME: &str = "legacy-serviceaccount-token-cleaner-controller";
 
 const PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
-pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
-    let period = cx.config.legacy_sa_token_cleaner.clean_up_period;
-    if period.is_zero() {
-        return Err(StartError::Misconfigured(
+pub fn check(config: &Config) -> Result<(), StartError> {
+    match config.legacy_sa_token_cleaner.clean_up_period.is_zero() {
+        true => Err(StartError::Misconfigured(
             "--legacy-service-account-token-clean-up-period must be longer than zero".to_owned(),
-        ));
+        )),
+        false => Ok(()),
     }
+}
+
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    check(&cx.config)?;
+    let period = cx.config.legacy_sa_token_cleaner.clean_up_period;
     let (accounts, secrets, pods) =
         (cx.informer::<ServiceAccount>(), cx.informer::<Secret>(), cx.informer::<Pod>());
     secrets.index(&BY_ACCOUNT);

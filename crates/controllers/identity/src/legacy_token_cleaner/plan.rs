@@ -1,13 +1,15 @@
 //! Which legacy tokens are invalidated and which are deleted. Pure.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::time::SignedDuration;
-use flyball_api::{Object, Secret, ServiceAccount, Timestamp};
+use flyball_api::{ConfigMap, Key, Object, Secret, ServiceAccount, Timestamp};
 use flyball_client::{DeleteOptions, Patch};
 use flyball_runtime::{Effect, ErrorKinds, Outcome, Plan, Write};
 use serde_json::{Value, json};
+use smol_str::SmolStr;
 
 use crate::token_secret::{AccountRef, is_listed, is_token};
 
@@ -16,6 +18,8 @@ pub const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 /// The label of an invalid token, with the day since when it is.
 pub const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
+/// The entry of the ConfigMap with the day on which the API server began to track the use of tokens.
+const SINCE: &str = "since";
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// The pause after a round that failed.
 pub const AFTER_FAILURE: Duration = Duration::from_secs(5 * 60);
@@ -59,6 +63,39 @@ impl Days {
         let created = now.checked_sub(period).ok()?;
         is_long_enough.then(|| Self { today: date(now), created, used: date(created) })
     }
+}
+
+/// Since when the API server has tracked the use of tokens.
+///
+/// # Errors
+/// What is wrong with the ConfigMap, for people.
+pub fn tracked_since(map: &ConfigMap) -> Result<Timestamp, String> {
+    let since = map.data.get(SINCE);
+    since.and_then(parse_date).ok_or_else(|| {
+        let found = since.map_or("it is missing".to_owned(), |since| format!("not {since:?}"));
+        format!("its entry {SINCE:?} must be a day like 2026-01-31; {found}")
+    })
+}
+
+/// The token secrets among `secrets`, by key. What pods mount is asked once for each namespace, and only for tokens to which it matters.
+pub fn tokens(
+    mut secrets: Vec<Arc<Secret>>,
+    days: &Days,
+    account: impl Fn(&Key) -> Option<Arc<ServiceAccount>>,
+    mounted: impl Fn(&str) -> BTreeSet<SmolStr>,
+) -> Vec<Token> {
+    secrets.retain(|secret| is_token(secret));
+    secrets.sort_unstable_by_key(|secret| secret.key());
+    let mut known: BTreeMap<SmolStr, BTreeSet<SmolStr>> = BTreeMap::new();
+    let token = |secret: Arc<Secret>| {
+        let account = AccountRef::of(&secret).and_then(|named| account(&named.key));
+        let Key { namespace, name } = secret.key();
+        let mut is_mounted =
+            || known.entry(namespace.clone()).or_insert_with(|| mounted(&namespace)).contains(&name);
+        let is_mounted = is_unused(&secret, account.as_deref(), days) && is_mounted();
+        Token { secret, account, is_mounted }
+    };
+    secrets.into_iter().map(token).collect()
 }
 
 pub fn plan(view: &View) -> Plan {

@@ -1,5 +1,7 @@
 //! Which tokens are invalidated, which are deleted, and which stay.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +13,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::plan::{
-    AFTER_FAILURE, Days, INVALID_SINCE, LAST_USED, Token, View, earlier_round, parse_date, plan,
+    AFTER_FAILURE, Days, INVALID_SINCE, LAST_USED, Token, View, earlier_round, parse_date, plan, tokens,
+    tracked_since,
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -54,6 +57,52 @@ fn token(words: &str) -> Secret {
 fn robot(secrets: Value) -> ServiceAccount {
     let account = json!({"metadata": {"name": "robot", "namespace": "n", "uid": "u1"}, "secrets": secrets});
     serde_json::from_value(account).unwrap()
+}
+
+#[test]
+fn the_day_since_when_use_is_tracked_is_read_or_what_is_wrong_is_said() {
+    #[rustfmt::skip]
+    let table = [
+        (json!({"since": "2026-01-31"}), "2026-01-31T00:00:00Z"),
+        (json!({}),                      "its entry \"since\" must be a day like 2026-01-31; it is missing"),
+        (json!({"since": "today"}),      "its entry \"since\" must be a day like 2026-01-31; not \"today\""),
+    ];
+    for (data, want) in table {
+        let map = serde_json::from_value(json!({"data": data})).unwrap();
+        let found = tracked_since(&map).map_or_else(|problem| problem, |since| since.to_string());
+        assert_eq!(found, want);
+    }
+}
+
+#[test]
+fn what_pods_mount_is_asked_once_per_namespace_and_only_where_it_matters() {
+    let named = |name: &str, words: &str| {
+        let mut secret = token(words);
+        secret.metadata.name = name.into();
+        Arc::new(secret)
+    };
+    let secrets = vec![
+        named("c", ""),
+        named("b", ""),
+        named("a", "used=2026-06-14"),
+        named("d", "opaque"),
+        named("e", "of=nobody"),
+    ];
+    let account = Arc::new(robot(json!([{"name": "a"}, {"name": "b"}, {"name": "c"}])));
+    let asked = RefCell::new(vec![]);
+    let mounted = |namespace: &str| {
+        asked.borrow_mut().push(namespace.to_owned());
+        BTreeSet::from(["a".into(), "c".into()])
+    };
+    let found = tokens(secrets, &days(), |key| (key.name == "robot").then(|| account.clone()), mounted);
+    let found: Vec<String> = found
+        .iter()
+        .map(|token| {
+            format!("{} {} {}", token.secret.metadata.name, token.account.is_some(), token.is_mounted)
+        })
+        .collect();
+    assert_eq!(found, ["a true false", "b true false", "c true true", "e false false"]);
+    assert_eq!(*asked.borrow(), ["n"]);
 }
 
 fn planned(secret: Secret, account: Option<&ServiceAccount>, is_mounted: bool) -> Plan {

@@ -16,6 +16,7 @@
 //! Without `--service-account-private-key-file` it does not run.
 
 pub mod contents;
+pub mod invariants;
 pub mod keys;
 pub mod plan;
 pub mod signer;
@@ -27,30 +28,24 @@ pub mod triggers;
 use std::sync::Arc;
 
 use flyball_api::{Secret, ServiceAccount};
+use flyball_common::server_ca;
+use flyball_runtime::config::Config;
 use flyball_runtime::{Context, StartError, Tasks};
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject as _;
 
 use crate::token_secret::BY_ACCOUNT;
 use signer::Signer;
 
 pub const NAME: &str = "serviceaccount-token-controller";
 
+/// Whether it can be set up: reads the key and the CA.
+pub fn check(config: &Config) -> Result<(), StartError> {
+    signer(config).and_then(|_| server_ca::check(config))
+}
+
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
-    let config = &cx.config.sa_controller;
-    let file = config.service_account_key_file.as_str();
-    if file.is_empty() {
-        return Err(StartError::NotNeeded(
-            "there is no private key to sign tokens with (--service-account-private-key-file)".to_owned(),
-        ));
-    }
-    let misconfigured = |problem: String| {
-        StartError::Misconfigured(format!("--service-account-private-key-file {file}: {problem}"))
-    };
-    let pem = std::fs::read(file).map_err(|error| misconfigured(error.to_string()))?;
-    let signer = Signer::from_pem(&pem).map_err(|error| misconfigured(error.to_string()))?;
-    let authority = authority(&cx)?;
-    let workers = usize::try_from(config.concurrent_sa_token_syncs).unwrap_or(1);
+    let signer = signer(&cx.config)?;
+    let authority = server_ca::bundle(&cx)?;
+    let workers = usize::try_from(cx.config.sa_controller.concurrent_sa_token_syncs).unwrap_or(1);
 
     // Upstream gives both queues the same name.
     let (deleted, tokens) =
@@ -65,20 +60,16 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The CA for the secrets from `--root-ca-file`, or else the one that this process itself verifies the API server with. Empty
-/// if there is none.
-fn authority(cx: &Context) -> Result<Vec<u8>, StartError> {
-    let file = cx.config.sa_controller.root_ca_file.as_str();
+fn signer(config: &Config) -> Result<Signer, StartError> {
+    let file = config.sa_controller.service_account_key_file.as_str();
     if file.is_empty() {
-        return Ok(cx.server_ca.as_deref().map(|bundle| bundle.as_bytes().to_vec()).unwrap_or_default());
+        return Err(StartError::NotNeeded(
+            "there is no private key to sign tokens with (--service-account-private-key-file)".to_owned(),
+        ));
     }
-    let misconfigured =
-        |problem: String| StartError::Misconfigured(format!("--root-ca-file {file}: {problem}"));
-    let bundle = std::fs::read(file).map_err(|error| misconfigured(error.to_string()))?;
-    let mut certificates = CertificateDer::pem_slice_iter(&bundle);
-    match certificates.next() {
-        Some(Ok(_)) => Ok(bundle),
-        Some(Err(error)) => Err(misconfigured(format!("it is not a PEM bundle of certificates: {error}"))),
-        None => Err(misconfigured("it holds no certificate in PEM form".to_owned())),
-    }
+    let misconfigured = |problem: String| {
+        StartError::Misconfigured(format!("--service-account-private-key-file {file}: {problem}"))
+    };
+    let pem = std::fs::read(file).map_err(|error| misconfigured(format!("cannot be read: {error}")))?;
+    Signer::from_pem(&pem).map_err(|error| misconfigured(error.to_string()))
 }

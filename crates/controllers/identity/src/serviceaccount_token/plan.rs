@@ -16,18 +16,46 @@ use crate::token_secret::AccountRef;
 pub struct View<'a> {
     pub token: &'a SecretKey,
     /// The secret in the cache, if it has the uid of the key.
-    pub cached: Option<&'a Secret>,
-    /// The secret on the server. Only read if the cached one lacks something.
-    pub live: Option<&'a Secret>,
-    /// The account that the secret names, from the cache, or else from the server.
-    pub account: Option<&'a ServiceAccount>,
+    pub cached: Option<Arc<Secret>>,
+    /// The secret on the server, once it was read; `None` in it if there is none.
+    pub live: Option<Option<Secret>>,
+    /// The account that the secret names, if the cache has it.
+    pub cached_account: Option<Arc<ServiceAccount>>,
+    /// The account of that name on the server, once it was read; `None` in it if there is none.
+    pub live_account: Option<Option<ServiceAccount>>,
     /// The CA in PEM form; may be empty.
     pub authority: &'a [u8],
     pub signer: &'a Signer,
 }
 
+/// What is still to be read from the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Before a secret is deleted, its account must be known to be gone.
+    Account,
+    /// Before a secret is filled, it must be known whether the cache is current.
+    Secret,
+}
+
+pub fn need(view: &View<'_>) -> Option<Need> {
+    let cached = view.cached.as_deref()?;
+    match view.account() {
+        None => view.live_account.is_none().then_some(Need::Account),
+        Some(_) => (view.live.is_none() && lacks(cached, view.authority).anything()).then_some(Need::Secret),
+    }
+}
+
+impl View<'_> {
+    /// The account that the secret names: from the cache, or else from the server.
+    fn account(&self) -> Option<&ServiceAccount> {
+        let named = self.token.account_ref();
+        let live = self.live_account.as_ref().and_then(Option::as_ref);
+        self.cached_account.as_deref().or(live.filter(|account| named.matches(account)))
+    }
+}
+
 pub fn plan(view: &View<'_>) -> Plan {
-    match (view.cached, view.account) {
+    match (view.cached.as_deref(), view.account()) {
         (None, None) => Plan::default(),
         (None, Some(_)) => Plan::of([remove_reference(view.token)]),
         (Some(secret), None) => Plan::of([delete(secret)]),
@@ -58,7 +86,8 @@ fn delete(secret: &Secret) -> Write {
 /// Adds what the secret lacks. Does nothing if the cache is stale: the watch event that updates it queues the secret
 /// again.
 fn fill(view: &View<'_>, cached: &Secret, account: &ServiceAccount) -> Option<Effect> {
-    let live = view.live.filter(|live| live.metadata.resource_version == cached.metadata.resource_version)?;
+    let live = view.live.as_ref()?.as_ref();
+    let live = live.filter(|live| live.metadata.resource_version == cached.metadata.resource_version)?;
     let lacking = lacks(live, view.authority);
     if !lacking.anything() {
         return None;

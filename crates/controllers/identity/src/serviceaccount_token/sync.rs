@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use flyball_api::{Key, Resource, Secret, ServiceAccount};
+use flyball_api::{Secret, ServiceAccount};
 use flyball_cache::Informer;
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 
-use super::contents::lacks;
+use super::invariants;
 use super::keys::{AccountKey, SecretKey};
-use super::plan::{View, plan, plan_deleted};
+use super::plan::{Need, View, need, plan, plan_deleted};
 use super::signer::Signer;
 use crate::token_secret::BY_ACCOUNT;
 
@@ -18,7 +18,7 @@ pub(super) struct Controller {
     pub(super) accounts: Arc<Informer<ServiceAccount>>,
     pub(super) secrets: Arc<Informer<Secret>>,
     pub(super) signer: Signer,
-    pub(super) authority: Vec<u8>,
+    pub(super) authority: Arc<str>,
 }
 
 /// Deletes the tokens of a deleted account.
@@ -28,8 +28,10 @@ impl Reconcile<AccountKey> for Controller {
         if tokens.is_empty() {
             return Ok(Next::Settled);
         }
-        let current = self.live::<ServiceAccount>(&deleted.key).await?;
-        self.cx.executor(&deleted.key).execute(plan_deleted(deleted, current.as_ref(), &tokens)).await
+        let current = self.cx.find::<ServiceAccount>(&deleted.key).await?;
+        let plan = plan_deleted(deleted, current.as_ref(), &tokens);
+        self.cx.judge(|| invariants::check_deleted(deleted, current.as_ref(), &tokens, &plan));
+        self.cx.executor(&deleted.key).execute(plan).await
     }
 }
 
@@ -37,36 +39,29 @@ impl Reconcile<AccountKey> for Controller {
 impl Reconcile<SecretKey> for Controller {
     async fn sync(&self, token: &SecretKey) -> Result<Next, SyncError> {
         let named = token.account_ref();
-        let cached = self.secrets.store().get(&token.key).filter(|secret| secret.metadata.uid == token.uid);
-        let mut account = self.accounts.store().get(&token.account).filter(|account| named.matches(account));
-        if cached.is_some() && account.is_none() {
-            let live = self.live::<ServiceAccount>(&token.account).await?;
-            account = live.filter(|account| named.matches(account)).map(Arc::new);
-        }
-        let lacks = cached.as_ref().is_some_and(|secret| lacks(secret, &self.authority).anything());
-        let live = match lacks && account.is_some() {
-            true => self.live::<Secret>(&token.key).await?,
-            false => None,
-        };
-        let plan = plan(&View {
+        let mut view = View {
             token,
-            cached: cached.as_deref(),
-            live: live.as_ref(),
-            account: account.as_deref(),
-            authority: &self.authority,
+            cached: self.secrets.store().get(&token.key).filter(|secret| secret.metadata.uid == token.uid),
+            live: None,
+            cached_account: self
+                .accounts
+                .store()
+                .get(&token.account)
+                .filter(|account| named.matches(account)),
+            live_account: None,
+            authority: self.authority.as_bytes(),
             signer: &self.signer,
-        });
-        self.cx.executor(&token.key).execute(plan).await
-    }
-}
-
-impl Controller {
-    /// An object as the server has it; `None` if there is none.
-    async fn live<T: Resource>(&self, key: &Key) -> Result<Option<T>, SyncError> {
-        match self.cx.client.get::<T>(key).await {
-            Ok(object) => Ok(Some(object)),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(SyncError::api(format!("reading {} {key}", T::TYPE.kind))(error)),
+        };
+        while let Some(need) = need(&view) {
+            match need {
+                Need::Account => {
+                    view.live_account = Some(self.cx.find::<ServiceAccount>(&token.account).await?)
+                }
+                Need::Secret => view.live = Some(self.cx.find::<Secret>(&token.key).await?),
+            }
         }
+        let plan = plan(&view);
+        self.cx.judge(|| invariants::check(&view, &plan));
+        self.cx.executor(&token.key).execute(plan).await
     }
 }

@@ -5,40 +5,25 @@ use flyball_queue::Priority;
 use flyball_runtime::Plan;
 use smol_str::SmolStr;
 
+use super::examination::{Answer, Step, TRIES, Tries};
 use super::identity::Identity;
-use super::plan::{self, Finalizer, Target};
+use super::plan::{self, Finalizer, Style, Target};
 use super::server::{Problem, Server, is_object_missing};
-use super::sync::{Collector, TRIES};
-
-/// The code for a kind of patch that a resource does not take.
-const UNSUPPORTED_MEDIA_TYPE: u16 = 415;
-
-/// The outcome of a plan for one object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
-    Done,
-    /// The object does not exist any more.
-    Missing,
-    /// It has changed since it was read.
-    Conflict,
-    /// The resource takes no strategic merge patches.
-    Unsupported,
-}
+use super::sync::Collector;
 
 impl<S: Server> Collector<S> {
     /// Executes a plan for one object. If the object does not exist, the graph is updated.
     pub(super) async fn perform(&self, object: &Identity, plan: Plan) -> Result<Answer, Problem> {
         let outcome = self.server.perform(&object.key(), plan).await;
         let failure = outcome.failures.into_iter().find_map(|failure| Some((failure.doing, failure.error?)));
-        match failure {
-            None => Ok(Answer::Done),
-            Some((_, error)) if error.is_conflict() => Ok(Answer::Conflict),
-            Some((_, error)) if error.code() == Some(UNSUPPORTED_MEDIA_TYPE) => Ok(Answer::Unsupported),
-            Some((_, error)) if is_object_missing(&error, &object.name) => {
+        let answer = Answer::of(failure.as_ref().map(|(_, error)| error), &object.name);
+        match (answer, failure) {
+            (Answer::Failed, Some((doing, error))) => Err(Problem::Api(doing, error)),
+            (Answer::Missing, _) => {
                 self.is_absent(object);
-                Ok(Answer::Missing)
+                Ok(answer)
             }
-            Some((doing, error)) => Err(Problem::Api(doing, error)),
+            _ => Ok(answer),
         }
     }
 
@@ -78,23 +63,35 @@ impl<S: Server> Collector<S> {
 
     /// Removes the references of one object to `owners`.
     pub(super) async fn release(&self, object: &Identity, owners: &[Uid]) -> Result<(), Problem> {
-        let resource = self.resource(&object.api_version, &object.kind)?;
+        let resource = self.resource(&object.kind.api_version, &object.kind.kind)?;
         let target = Target { resource: &resource, object };
         let release = |over: Option<&ObjectMeta>| Plan::of([plan::release(target, owners, over)]);
-        match self.perform(object, release(None)).await? {
-            Answer::Done | Answer::Missing => return Ok(()),
-            Answer::Conflict => return Err(Problem::KeepsChanging),
-            Answer::Unsupported => {}
+        // A strategic patch does not depend on the object, so that trying it again cannot help.
+        match Tries::new(1, Style::Strategic).record(self.perform(object, release(None)).await?, None) {
+            Step::End => return Ok(()),
+            Step::WithMergePatches => {}
+            Step::ReadAgain | Step::GiveUp => return Err(Problem::KeepsChanging),
         }
-        let mut cached = self.server.cached(&resource, object);
-        for _ in 0..TRIES {
-            let Some(seen) = self.view(target, &mut cached).await? else { return Ok(()) };
-            match self.perform(object, release(Some(&seen))).await? {
-                Answer::Done | Answer::Missing => return Ok(()),
-                Answer::Conflict | Answer::Unsupported => {}
+        self.write(target, |seen| release(Some(seen))).await.map(drop)
+    }
+
+    /// Writes an object as planned for its metadata, again if they have changed. `None` if it does not exist.
+    async fn write(
+        &self,
+        target: Target<'_>,
+        plan: impl Fn(&ObjectMeta) -> Plan + Send + Sync,
+    ) -> Result<Option<Answer>, Problem> {
+        let mut cached = self.server.cached(target.resource, target.object);
+        let mut tries = Tries::new(TRIES, Style::Merge);
+        loop {
+            let Some(seen) = self.view(target, &mut cached).await? else { return Ok(None) };
+            let answer = self.perform(target.object, plan(&seen)).await?;
+            match tries.record(answer, None) {
+                Step::End => return Ok(Some(answer)),
+                Step::WithMergePatches | Step::ReadAgain => {}
+                Step::GiveUp => return Err(Problem::KeepsChanging),
             }
         }
-        Err(Problem::KeepsChanging)
     }
 
     pub(super) async fn remove_finalizer(
@@ -102,25 +99,16 @@ impl<S: Server> Collector<S> {
         object: &Identity,
         finalizer: Finalizer,
     ) -> Result<(), Problem> {
-        let resource = self.resource(&object.api_version, &object.kind)?;
+        let resource = self.resource(&object.kind.api_version, &object.kind.kind)?;
         let target = Target { resource: &resource, object };
-        let mut cached = self.server.cached(&resource, object);
-        for _ in 0..TRIES {
-            let Some(seen) = self.view(target, &mut cached).await? else { return Ok(()) };
-            let plan = Plan::of(plan::remove_finalizer(target, &seen, finalizer));
-            match self.perform(object, plan).await? {
-                Answer::Done => {
-                    self.change(Priority::Change, |graph| {
-                        graph.finished(&object.uid);
-                        vec![]
-                    });
-                    return Ok(());
-                }
-                Answer::Missing => return Ok(()),
-                Answer::Conflict | Answer::Unsupported => {}
-            }
+        let remove = |seen: &ObjectMeta| Plan::of(plan::remove_finalizer(target, seen, finalizer));
+        if self.write(target, remove).await? == Some(Answer::Done) {
+            self.change(Priority::Change, |graph| {
+                graph.finished(&object.uid);
+                vec![]
+            });
         }
-        Err(Problem::KeepsChanging)
+        Ok(())
     }
 
     pub(super) fn resource(&self, api_version: &SmolStr, kind: &SmolStr) -> Result<ResourceType, Problem> {

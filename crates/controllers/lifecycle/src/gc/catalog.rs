@@ -11,6 +11,7 @@ const NEEDED: [&str; 3] = ["delete", "list", "watch"];
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Catalog {
+    /// Each kind as it is and in lower case: owner references may have either.
     by_kind: BTreeMap<(SmolStr, SmolStr), ResourceType>,
 }
 
@@ -18,16 +19,17 @@ impl Catalog {
     /// All versions of all kinds.
     pub fn new(discovery: &Discovery) -> Self {
         let mut by_kind = BTreeMap::new();
-        for found in &discovery.resources {
-            let resource = &found.resource;
-            by_kind
-                .entry((resource.api_version(), resource.kind.clone()))
-                .or_insert_with(|| resource.clone());
+        let resources = || discovery.resources.iter().map(|found| &found.resource);
+        let exact = resources().map(|resource| (resource.kind.clone(), resource));
+        // Upstream: client-go, restmapper/discovery.go, NewDiscoveryRESTMapper.
+        let lower_case = resources().map(|resource| (resource.kind.to_lowercase().into(), resource));
+        for (kind, resource) in exact.chain(lower_case) {
+            by_kind.entry((resource.api_version(), kind)).or_insert_with(|| resource.clone());
         }
         Self { by_kind }
     }
 
-    /// The resource of a kind, if it is served.
+    /// The resource of a kind, which may be in lower case, if it is served.
     pub fn resource(&self, api_version: &str, kind: &str) -> Option<&ResourceType> {
         self.by_kind.get(&(SmolStr::new(api_version), SmolStr::new(kind)))
     }

@@ -63,7 +63,7 @@ fn chosen<'a>(graph: &'a Graph, uids: &[Uid]) -> Vec<&'a Node> {
         if found.insert(&node.identity.uid, node).is_some() {
             continue;
         }
-        let neighbours = node.owners.iter().map(|owner| &owner.uid).chain(&node.dependents);
+        let neighbours = node.owners.iter().map(|owner| &owner.uid).chain(node.dependents.iter());
         next.extend(neighbours.filter_map(|uid| graph.get(uid)));
     }
     found.into_values().collect()
@@ -73,8 +73,8 @@ impl<'a> Vertex<'a> {
     fn known(node: &'a Node) -> Self {
         let identity = &node.identity;
         Self {
-            api_version: &identity.api_version,
-            kind: &identity.kind,
+            api_version: &identity.kind.api_version,
+            kind: &identity.kind.kind,
             namespace: &identity.namespace,
             name: &identity.name,
             node: Some(node),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use flyball_api::{Key, ObjectMeta, OwnerReference, Uid};
 use flyball_runtime::WorkKey;
@@ -11,27 +13,47 @@ use smol_str::SmolStr;
 /// unknown owner are tried.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
-    pub kind: SmolStr,
-    pub api_version: SmolStr,
+    pub kind: Kind,
     /// Empty for cluster-scoped objects, and for owners of unknown scope whose dependent is cluster-scoped.
     pub namespace: SmolStr,
     pub name: SmolStr,
     pub uid: Uid,
 }
 
-/// The kind of the objects that an informer shows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind {
-    pub api_version: SmolStr,
+/// Whether a reference may mean `kind` by `name`: the API server accepts any, and upstream resolves it in lower case, too.
+pub fn is_name_of(name: &str, kind: &str) -> bool {
+    name == kind || name == kind.to_lowercase()
+}
+
+/// The kind of the objects that an informer shows, or that references name. All objects of an informer share one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind(Arc<KindNames>);
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KindNames {
     pub kind: SmolStr,
+    pub api_version: SmolStr,
+}
+
+impl Kind {
+    pub fn new(api_version: SmolStr, kind: SmolStr) -> Self {
+        Self(Arc::new(KindNames { kind, api_version }))
+    }
+}
+
+impl Deref for Kind {
+    type Target = KindNames;
+
+    fn deref(&self) -> &KindNames {
+        &self.0
+    }
 }
 
 impl Identity {
     /// The identity of an object that was seen.
     pub fn of(kind: &Kind, meta: &ObjectMeta) -> Self {
         Self {
-            kind: kind.kind.clone(),
-            api_version: kind.api_version.clone(),
+            kind: kind.clone(),
             namespace: meta.namespace.clone(),
             name: meta.name.clone(),
             uid: meta.uid.clone(),
@@ -41,8 +63,7 @@ impl Identity {
     /// The identity of the owner according to a reference of an object in `namespace`.
     pub fn claimed(reference: &OwnerReference, namespace: &SmolStr) -> Self {
         Self {
-            kind: reference.kind.clone(),
-            api_version: reference.api_version.clone(),
+            kind: Kind::new(reference.api_version.clone(), reference.kind.clone()),
             namespace: namespace.clone(),
             name: reference.name.clone(),
             uid: reference.uid.clone(),
@@ -53,13 +74,13 @@ impl Identity {
     pub fn is_meant_by(&self, reference: &OwnerReference) -> bool {
         self.uid == reference.uid
             && self.name == reference.name
-            && self.kind == reference.kind
-            && self.api_version == reference.api_version
+            && self.kind.kind == reference.kind
+            && self.kind.api_version == reference.api_version
     }
 
     /// The group of its kind, without the version.
     pub fn group(&self) -> &str {
-        self.api_version.split_once('/').map_or("", |(group, _)| group)
+        self.kind.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
     pub fn key(&self) -> Key {
@@ -68,14 +89,15 @@ impl Identity {
 
     /// What is put into a queue for it.
     pub fn item(&self) -> Item {
-        Item { uid: self.uid.clone(), kind: self.kind.clone(), key: self.key() }
+        Item { uid: self.uid.clone(), kind: self.kind.kind.clone(), key: self.key() }
     }
 }
 
 /// As upstream prints it in events.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, api_version, namespace, name, uid } = self;
+        let Self { kind, namespace, name, uid } = self;
+        let KindNames { kind, api_version } = &**kind;
         write!(f, "[{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}]")
     }
 }
@@ -139,7 +161,7 @@ pub fn alternative<'a>(
     for (namespace, references) in dependents {
         for reference in references.into_iter().filter(|reference| reference.uid == absent.uid) {
             let mut claim = Identity::claimed(reference, namespace);
-            if is_cluster_scoped && claim.kind == absent.kind && claim.api_version == absent.api_version {
+            if is_cluster_scoped && claim.kind == absent.kind {
                 claim.namespace = SmolStr::default();
             }
             if claim != *absent {

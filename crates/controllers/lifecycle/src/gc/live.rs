@@ -1,10 +1,10 @@
 //! The real API server: reads under the identity of the garbage collector, writes by the executor.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use flyball_api::{Key, ObjectMeta, PartialObject, ResourceType};
 use flyball_client::{Accept, Error, Request, Verb};
+use flyball_common::discovery::Coverage;
 use flyball_runtime::events::ObjectRef;
 use flyball_runtime::{Context, Event, Outcome, Plan};
 use parking_lot::RwLock;
@@ -16,22 +16,18 @@ use super::server::Server;
 pub(super) struct Live {
     cx: Arc<Context>,
     catalog: Arc<RwLock<Catalog>>,
-    followed: Arc<AtomicBool>,
+    coverage: Coverage,
 }
 
 impl Live {
-    pub(super) fn new(cx: Arc<Context>) -> Self {
-        Self { cx, catalog: Arc::default(), followed: Arc::default() }
+    /// `coverage`: whether all resources are watched that the server serves.
+    pub(super) fn new(cx: Arc<Context>, coverage: Coverage) -> Self {
+        Self { cx, catalog: Arc::default(), coverage }
     }
 
     /// The resources that the server serves; kept up to date by the monitors.
     pub(super) fn catalog(&self) -> Arc<RwLock<Catalog>> {
         self.catalog.clone()
-    }
-
-    /// Whether all resources that are served are watched; kept up to date by the monitors.
-    pub(super) fn followed(&self) -> Arc<AtomicBool> {
-        self.followed.clone()
     }
 }
 
@@ -41,7 +37,7 @@ impl Server for Live {
     }
 
     fn is_followed(&self) -> bool {
-        self.followed.load(Ordering::Acquire)
+        self.coverage.is_current()
     }
 
     fn era(&self) -> u64 {
@@ -49,10 +45,9 @@ impl Server for Live {
     }
 
     fn cached(&self, resource: &ResourceType, object: &Identity) -> Option<ObjectMeta> {
-        // Only from an informer that runs already: this must not start one.
-        self.cx.informers.progress(resource)?;
+        // Only from an informer that runs already: this must not start one, nor keep one.
         let mut found = None;
-        self.cx.informers.observe(resource).look_at(&object.key(), &mut |meta| {
+        self.cx.informers.present(resource)?.look_at(&object.key(), &mut |meta| {
             if meta.uid == object.uid {
                 found = Some(meta.clone());
             }
@@ -69,12 +64,14 @@ impl Server for Live {
     async fn perform(&self, owner: &Key, plan: Plan) -> Outcome {
         // Not for the tries within one examination, which read the server: if a restore of etcd undoes the write before the cache
         // has shown it, the barrier makes sure that the object is examined again.
-        let executor = self.cx.executor(owner);
-        executor.record_waiting(plan.waiting);
-        executor.perform(plan.effects).await
+        self.cx.executor(owner).run(plan).await.outcome
     }
 
     fn record(&self, about: &ObjectRef, event: Event) {
         event.record(&self.cx.events, about);
+    }
+
+    fn judge(&self, check: impl FnOnce() -> Result<(), String>) {
+        self.cx.judge(check);
     }
 }

@@ -16,22 +16,24 @@
 //!   new one is complete.
 //!
 //! In reading order: [`identity`] is what a reference points to; [`graph`] holds owners and dependents and is the trigger;
-//! [`plan`] judges one object; [`sync`] observes, plans and executes; [`catalog`] and `monitors` watch the resources that the
-//! server serves.
+//! [`examination`] says what to find out about an object, [`plan`] judges it, [`orphaning`] has the order in which its dependents
+//! are orphaned; [`sync`] observes, plans and executes; [`catalog`] and `monitors` watch the resources that the server serves.
 //!
 //! Besides [`sync`], these are async: `owners` and [`absent`] read owners from the server, `act` executes plans, [`server`] is the
-//! trait through which all of them reach the server (`live` implements it; tests replace it), and `monitors` reads discovery and
-//! decides which informers run.
+//! trait through which all of them reach the server (`live` implements it; tests replace it), and `monitors` decides
+//! which informers run, after each round of discovery (`common::discovery`).
 
 pub mod absent;
 mod act;
 pub mod catalog;
 pub mod dot;
+pub mod examination;
 pub mod graph;
 pub mod identity;
 pub mod invariants;
 mod live;
 mod monitors;
+pub mod orphaning;
 mod owners;
 pub mod patches;
 pub mod plan;
@@ -44,6 +46,7 @@ pub mod unserved;
 use std::sync::Arc;
 
 use flyball_api::Uid;
+use flyball_common::discovery::Rounds;
 use flyball_runtime::{Context, DebugPage, StartError, Tasks};
 
 use monitors::Monitors;
@@ -67,25 +70,26 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         tasks.queue("garbage_collector_attempt_to_delete"),
         tasks.queue("garbage_collector_attempt_to_orphan"),
     );
-    let server = live::Live::new(cx.clone());
-    let (catalog, followed) = (server.catalog(), server.followed());
+    let rounds = Arc::new(Rounds::new(&cx.client));
+    let server = live::Live::new(cx.clone(), rounds.coverage());
+    let catalog = server.catalog();
     let collector = Arc::new(Collector::new(server, deletions.clone(), orphanings.clone()));
-    let monitors = Arc::new(Monitors::new(cx.clone(), collector.clone(), catalog, followed));
+    let monitors = Arc::new(Monitors::new(cx.clone(), collector.clone(), catalog, rounds.coverage()));
 
-    cx.debug.offer(NAME, {
-        let collector = collector.clone();
-        move |page, query| {
-            let uids: Vec<Uid> = query("uid").iter().map(|uid| uid.as_str().into()).collect();
-            let body = (page == "graph").then(|| collector.read_graph(|graph| dot::dot(graph, &uids)))?;
-            Some(DebugPage { content_type: "text/vnd.graphviz", body })
-        }
+    cx.debug.offer(NAME, &collector, |collector, page, query| {
+        let uids: Vec<Uid> = query("uid").iter().map(|uid| uid.as_str().into()).collect();
+        let body = (page == "graph").then(|| collector.read_graph(|graph| dot::dot(graph, &uids)))?;
+        Some(DebugPage { content_type: "text/vnd.graphviz", body })
     });
     // The first discovery and the first lists are done on standby already.
     tasks.prepare({
-        let monitors = monitors.clone();
-        async move { monitors.first().await }
+        let (rounds, monitors) = (rounds.clone(), monitors.clone());
+        async move {
+            // If it fails, what is not known yet waits for the next one.
+            let _ = rounds.once(&*monitors).await;
+        }
     });
-    tasks.spawn("discovery", async move { monitors.follow().await });
+    tasks.spawn("discovery", async move { rounds.repeat(&*monitors).await });
     tasks.workers(&deletions, workers, Arc::new(Delete(collector.clone())));
     tasks.workers(&orphanings, workers, Arc::new(Orphan(collector)));
     Ok(())

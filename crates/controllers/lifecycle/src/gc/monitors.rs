@@ -7,14 +7,12 @@ use std::time::Duration;
 
 use flyball_api::ResourceType;
 use flyball_cache::{AnyInformer, Subscription};
-use flyball_client::{Client, Discovery};
-use flyball_common::discovery;
+use flyball_client::Discovery;
+use flyball_common::discovery::{Coverage, Follow, filled};
 use flyball_queue::Priority;
 use flyball_runtime::metrics::{Counter, Family, Passage, Stability};
 use flyball_runtime::{Context, priority};
-use futures::future::join_all;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::Notify;
 
 use super::catalog::{Catalog, Changes, changes, deletable};
 use super::graph::{Graph, Trigger};
@@ -23,31 +21,28 @@ use super::live::Live;
 use super::sync::Collector;
 
 /// How long lists may take before the collector works without them.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The same while there are resources that could not be listed: orphans wait for discovery, so many definitions that fail one after
-/// the other must not hold it up for [`PATIENCE`] each.
-const LESS_PATIENCE: Duration = Duration::from_secs(3);
-/// How long after a change of a definition discovery is repeated: the server needs some time to serve the resource.
-const SOON: Duration = Duration::from_secs(1);
+/// the other must not hold it up for [`TIMEOUT`] each.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(3);
 
 static SYNC_ERRORS: Family = Family::counter(
     "garbagecollector_controller_resources_sync_error_total",
     Stability::Alpha,
     &[],
-    "Rounds of discovery that failed, or whose informers did not fill in time.",
+    "Number of garbage collector resources sync errors",
 );
 
 /// The informers that feed the graph.
 pub(super) struct Monitors {
     cx: Arc<Context>,
-    discovery: Client,
     collector: Arc<Collector<Live>>,
     catalog: Arc<RwLock<Catalog>>,
-    followed: Arc<AtomicBool>,
+    /// Whether all resources are watched that the server serves.
+    coverage: Coverage,
     running: Mutex<BTreeMap<ResourceType, Monitor>>,
     /// Informers that replace one of another version, once they are complete.
     successors: Mutex<BTreeMap<ResourceType, Arc<dyn AnyInformer>>>,
-    news: Arc<Notify>,
     errors: Counter,
     changes: Arc<Passage>,
 }
@@ -65,63 +60,39 @@ impl Monitors {
         cx: Arc<Context>,
         collector: Arc<Collector<Live>>,
         catalog: Arc<RwLock<Catalog>>,
-        followed: Arc<AtomicBool>,
+        coverage: Coverage,
     ) -> Self {
         Self {
-            discovery: discovery::client(&cx.client),
             errors: cx.metrics.counter(&SYNC_ERRORS, &[]),
             changes: Arc::new(cx.metrics.passage("garbage_collector_graph_changes")),
             running: Mutex::default(),
             successors: Mutex::default(),
-            news: Arc::default(),
             cx,
             collector,
             catalog,
-            followed,
+            coverage,
         }
     }
+}
 
-    /// The first round: discovers the resources and waits for their lists, up to a limit.
-    pub(super) async fn first(&self) {
-        self.round().await;
-    }
-
-    /// Repeats that as long as the controller runs.
-    pub(super) async fn follow(&self) {
-        let mut pause = discovery::pause(self.followed.load(Ordering::Acquire));
-        loop {
-            tokio::select! {
-                biased;
-                () = tokio::time::sleep(pause) => {}
-                () = self.news.notified() => tokio::time::sleep(SOON).await,
-            }
-            pause = discovery::pause(self.round().await);
-        }
-    }
-
-    /// One discovery; returns whether it succeeded.
-    async fn round(&self) -> bool {
-        let is_discovered = self.compare().await;
-        self.followed.store(is_discovered, Ordering::Release);
-        is_discovered
-    }
-
+impl Follow for Monitors {
     /// Starts informers of resources that are new and stops those of resources that are no longer served.
-    async fn compare(&self) -> bool {
-        let Some(discovery) = discovery::read(&self.discovery).await else {
-            self.errors.inc();
-            return false;
-        };
-        let is_new = self.update_catalog(&discovery);
-        let wanted = deletable(&discovery, |resource| self.is_ignored(resource), self.working());
+    async fn follow(&self, discovery: &Discovery) {
+        let is_new = self.update_catalog(discovery);
+        let wanted = deletable(discovery, |resource| self.is_ignored(resource), self.working());
         let running: BTreeSet<ResourceType> = self.running.lock().keys().cloned().collect();
         let changes = changes(&running, &wanted);
         let has_changed = is_new || changes != Changes::default();
         self.carry_out(changes, wanted.len()).await;
         self.collector.served(has_changed);
-        true
     }
 
+    fn failed(&self) {
+        self.errors.inc();
+    }
+}
+
+impl Monitors {
     async fn carry_out(&self, changes: Changes, all: usize) {
         for resource in &changes.stop {
             self.stop(resource);
@@ -145,14 +116,12 @@ impl Monitors {
 
     /// Waits for the lists of new informers, up to a limit.
     async fn wait_for(&self, started: &[Arc<dyn AnyInformer>]) {
-        let synced = join_all(started.iter().map(|informer| informer.synced()));
         let is_new = |informer: &Arc<dyn AnyInformer>| started.iter().any(|new| Arc::ptr_eq(new, informer));
         let is_late = |monitor: &Monitor| !monitor.informer.has_synced() && !is_new(&monitor.informer);
         let has_late = self.running.lock().values().any(is_late);
-        let patience = if has_late { LESS_PATIENCE } else { PATIENCE };
-        if tokio::time::timeout(patience, synced).await.is_err() {
-            let late = started.iter().filter(|informer| !informer.has_synced());
-            let late: Vec<String> = late.map(|informer| informer.resource().to_string()).collect();
+        let patience = if has_late { SHORT_TIMEOUT } else { TIMEOUT };
+        let late = filled(started, patience).await;
+        if !late.is_empty() {
             tracing::warn!(?late, "some resources cannot be listed; collecting without them");
             self.errors.inc();
         }
@@ -183,7 +152,7 @@ impl Monitors {
     fn start(&self, resource: &ResourceType) -> Arc<dyn AnyInformer> {
         let informer = self.cx.informers.observe(resource);
         let kind = kind_of(resource);
-        let (collector, news, followed) = (self.collector.clone(), self.news.clone(), self.followed.clone());
+        let (collector, coverage) = (self.collector.clone(), self.coverage.clone());
         let (is_definition, changes) = (defines_resources(resource), self.changes.clone());
         let is_active = Arc::new(AtomicBool::new(true));
         let subscription = self.cx.subscribe_meta(&*informer, {
@@ -195,8 +164,7 @@ impl Monitors {
                     });
                 });
                 if is_definition && change.origin.is_fresh() {
-                    followed.store(false, Ordering::Release);
-                    news.notify_one();
+                    coverage.expire();
                 }
             }
         });
@@ -266,7 +234,7 @@ impl Monitors {
 }
 
 fn kind_of(resource: &ResourceType) -> Kind {
-    Kind { api_version: resource.api_version(), kind: resource.kind.clone() }
+    Kind::new(resource.api_version(), resource.kind.clone())
 }
 
 /// Whether objects of this resource define other resources.

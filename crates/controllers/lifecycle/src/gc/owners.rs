@@ -2,39 +2,32 @@
 //! its owners are gone.
 
 use flyball_api::OwnerReference;
-use smol_str::SmolStr;
 
+use super::examination::{OwnerAnswer, OwnerChecks, owner_to_read};
 use super::identity::Identity;
 use super::plan::Standing;
-use super::server::{Problem, Server, is_object_missing};
+use super::server::{Problem, Server};
 use super::sync::Collector;
 
 impl<S: Server> Collector<S> {
-    /// The standing of each owner. Those that are not known to be absent are read; but once one keeps the object, those
-    /// that a cache shows count as solid: if one of them is gone, its deletion event causes another examination.
+    /// The standing of each owner, as far as it matters.
     pub(super) async fn standings(
         &self,
         object: &Identity,
         references: &[OwnerReference],
     ) -> Result<Vec<Standing>, Problem> {
-        let living: Vec<bool> = self.read_graph(|graph| {
+        let living = self.read_graph(|graph| {
             references.iter().map(|reference| graph.is_living(reference, &object.namespace)).collect()
         });
-        let mut standings = vec![Standing::Solid; references.len()];
-        let mut is_kept = false;
-        let mut doubtful_first: Vec<usize> = (0..references.len()).collect();
-        doubtful_first.sort_by_key(|n| living[*n]);
-        for n in doubtful_first {
-            if is_kept && living[n] {
-                continue;
-            }
-            standings[n] = match self.standing(object, &references[n]).await? {
-                Standing::Absent if self.absent().is_outlived(&references[n].uid) => Standing::Outlived,
+        let mut checks = OwnerChecks::new(living);
+        while let Some(owner) = checks.next_owner() {
+            let standing = match self.standing(object, &references[owner]).await? {
+                Standing::Absent if self.absent().is_outlived(&references[owner].uid) => Standing::Outlived,
                 standing => standing,
             };
-            is_kept |= standings[n] == Standing::Solid;
+            checks.record(owner, standing);
         }
-        Ok(standings)
+        Ok(checks.standings())
     }
 
     async fn standing(&self, object: &Identity, reference: &OwnerReference) -> Result<Standing, Problem> {
@@ -47,11 +40,7 @@ impl<S: Server> Collector<S> {
             Err(Problem::UnknownKind(..)) if has_vanished() => return Ok(Standing::Absent),
             found => found?,
         };
-        if resource.namespaced && object.namespace.is_empty() {
-            return Err(Problem::NamespacedOwner);
-        }
-        let namespace = if resource.namespaced { object.namespace.clone() } else { SmolStr::default() };
-        let owner = Identity::claimed(reference, &namespace);
+        let owner = owner_to_read(object, reference, &resource).ok_or(Problem::NamespacedOwner)?;
         // Only the answer that an owner is gone is of use to others, so only such reads are serialized.
         let _read = match self.read_graph(|graph| graph.is_living(reference, &object.namespace)) {
             true => None,
@@ -60,14 +49,12 @@ impl<S: Server> Collector<S> {
         if self.absent().has(reference, &object.namespace) {
             return Ok(Standing::Absent);
         }
-        match self.server.read(&resource, &owner).await {
-            Ok(meta) if meta.uid == owner.uid => Ok(Standing::of(&meta)),
-            Err(error) if !is_object_missing(&error, &owner.name) => match error.is_not_found() {
-                true if has_vanished() => Ok(Standing::Absent),
-                _ => Err(Problem::Api(format!("reading its owner {} {}", owner.kind, owner.key()), error)),
-            },
-            // It does not exist, or another object has its name.
-            Ok(_) | Err(_) => {
+        let answer = self.server.read(&resource, &owner).await;
+        let unreadable =
+            |error| Problem::Api(format!("reading its owner {} {}", owner.kind.kind, owner.key()), error);
+        match OwnerAnswer::of(answer, &owner, has_vanished()).map_err(unreadable)? {
+            OwnerAnswer::Standing(standing) => Ok(standing),
+            OwnerAnswer::Gone => {
                 self.absent().add(owner);
                 Ok(Standing::Absent)
             }

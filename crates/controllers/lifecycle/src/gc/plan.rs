@@ -194,7 +194,7 @@ pub enum Finalizer {
 /// Nothing to do for an owner in foreground deletion while these dependents block it.
 pub fn blocked<'a>(dependents: impl Iterator<Item = &'a Identity>) -> Plan {
     Plan::default().waiting_for(dependents.take(LISTED).map(|dependent| Waiting::Object {
-        object: Subject::new(dependent.kind.clone(), &dependent.key()),
+        object: Subject::new(dependent.kind.kind.clone(), &dependent.key()),
         until: "to be deleted".into(),
     }))
 }
@@ -202,11 +202,11 @@ pub fn blocked<'a>(dependents: impl Iterator<Item = &'a Identity>) -> Plan {
 /// The event about an object that refers to an owner in another namespace.
 pub fn misplaced(dependent: &Identity, reference: &OwnerReference) -> (ObjectRef, Event) {
     let about = ObjectRef {
-        kind: dependent.kind.clone(),
+        kind: dependent.kind.kind.clone(),
         namespace: dependent.namespace.clone(),
         name: dependent.name.clone(),
         uid: dependent.uid.to_smol_str(),
-        api_version: dependent.api_version.clone(),
+        api_version: dependent.kind.api_version.clone(),
         resource_version: SmolStr::default(),
     };
     let owner = Identity::claimed(reference, &dependent.namespace);

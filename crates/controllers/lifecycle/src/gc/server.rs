@@ -27,6 +27,8 @@ pub trait Server: Send + Sync + 'static {
     /// Executes a plan for the object with the key `owner`.
     fn perform(&self, owner: &Key, plan: Plan) -> impl Future<Output = Outcome> + Send;
     fn record(&self, about: &ObjectRef, event: Event);
+    /// Checks a plan, in simulations only.
+    fn judge(&self, check: impl FnOnce() -> Result<(), String>);
 }
 
 /// Why an object cannot be examined.

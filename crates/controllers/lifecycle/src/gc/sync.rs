@@ -9,16 +9,16 @@ use futures::{StreamExt, stream};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::absent::{Absent, OwnerReads};
-use super::act::Answer;
-use super::graph::{Graph, Node, Trigger};
+use super::examination::{self, Conclusion, Examination, Step, TRIES, Tries, is_graph_behind, is_unseen};
+use super::graph::{Graph, Trigger};
 use super::identity::{Identity, Item};
+use super::invariants;
+use super::orphaning::{Orphaning, obstacle};
 use super::plan::{self, Dependents, Finalizer, Style, Target, View, needs_owner_check, plan};
 use super::server::{Problem, Server};
 use super::unserved::Unserved;
 
-/// How many times a write is tried on an object that other clients change at the same time, before it is requeued.
-pub(super) const TRIES: u32 = 5;
-const AT_ONCE: usize = 50;
+const CONCURRENCY: usize = 50;
 
 /// Graph, queues and server: what all workers share.
 pub struct Collector<S> {
@@ -85,45 +85,32 @@ impl<S: Server> Collector<S> {
 
     /// Examines one object: whether it is to be deleted, or its foreground deletion can be completed.
     pub async fn examine(&self, item: &Item) -> Result<Next, SyncError> {
-        let find = |graph: &Graph| graph.get(&item.uid).filter(|node| !node.has_vanished()).map(Subject::of);
-        let Some(node) = self.read_graph(find) else { return Ok(Next::Settled) };
-        if node.deleting && !node.waiting {
-            // It is being deleted. Its deletion event will remove it from the graph.
-            return Ok(Next::Settled);
-        }
-        let done = match node.waiting {
-            true => self.complete(&node.identity).await,
-            false => self.collect(&node.identity).await,
+        let done = match self.read_graph(|graph| Examination::of(graph.get(&item.uid))) {
+            Examination::Nothing => return Ok(Next::Settled),
+            Examination::Complete(object) => self.complete(&object).await,
+            Examination::Collect(object) => self.collect(&object).await,
         };
-        match done {
-            Ok(()) if self.read_graph(find).is_some_and(|node| !node.observed) => {
-                // It may have been created and deleted while its resource was not watched. Then no watch event removes
-                // it from the graph, so it is requeued.
-                let error = SyncError::other(
-                    format!("waiting for a cache to show {item}"),
-                    "no informer has seen it yet",
-                );
-                Err(error.expected())
-            }
-            Ok(()) | Err(Problem::NamespacedOwner) => Ok(Next::Settled),
-            Err(Problem::UnknownKind(api_version, kind)) => {
+        let is_unseen = self.read_graph(|graph| is_unseen(graph.get(&item.uid)));
+        match Conclusion::of(item, done, is_unseen) {
+            Conclusion::Settled => Ok(Next::Settled),
+            Conclusion::AwaitKind(api_version, kind) => {
                 self.await_kind(item, api_version, kind).map_err(|problem| problem.into_error(item))
             }
-            Err(problem) => Err(problem.into_error(item)),
+            Conclusion::Retry(error) => Err(error),
         }
     }
 
     /// Deletes an object if all its owners are gone. Otherwise, removes its references to owners that are gone.
     async fn collect(&self, object: &Identity) -> Result<(), Problem> {
-        let resource = self.resource(&object.api_version, &object.kind)?;
+        let resource = self.resource(&object.kind.api_version, &object.kind.kind)?;
         if resource.namespaced && object.namespace.is_empty() {
             return Err(Problem::NamespacedOwner);
         }
         let target = Target { resource: &resource, object };
         // First with the cached object. That is safe, because its resourceVersion is a precondition of the deletion.
         let mut cached = self.server.cached(&resource, object);
-        let mut refused: Option<ObjectMeta> = None;
-        for _ in 0..TRIES {
+        let mut tries = Tries::new(TRIES, Style::Strategic);
+        loop {
             let is_live = cached.is_none();
             let Some(seen) = self.view(target, &mut cached).await? else { return Ok(()) };
             if !needs_owner_check(&seen) {
@@ -134,49 +121,37 @@ impl<S: Server> Collector<S> {
                 any: graph.dependents(&object.uid).next().is_some(),
                 any_waiting: graph.dependents(&object.uid).any(|dependent| dependent.waiting),
             });
-            let refused_before = refused.as_ref();
-            let plan_in = |style| {
-                let (seen, standings) = (&seen, &*standings);
-                plan(&View { target, seen, standings, dependents, refused: refused_before, style })
-            };
-            let planned = plan_in(Style::Strategic);
-            if planned.writes().is_empty() {
-                return self.keep(&seen);
-            }
-            let mut answer = self.perform(object, planned).await?;
-            if answer == Answer::Unsupported {
-                answer = self.perform(object, plan_in(Style::Merge)).await?;
-            }
-            match answer {
-                Answer::Done | Answer::Missing => return Ok(()),
-                Answer::Conflict | Answer::Unsupported => refused = is_live.then_some(seen),
+            loop {
+                let (standings, refused, style) = (&*standings, tries.refused(), tries.style());
+                let view = View { target, seen: &seen, standings, dependents, refused, style };
+                let planned = plan(&view);
+                if planned.writes().is_empty() {
+                    return self.keep(&seen);
+                }
+                self.server.judge(|| invariants::check(&view, &planned));
+                let answer = self.perform(object, planned).await?;
+                match tries.record(answer, is_live.then_some(&seen)) {
+                    Step::End => return Ok(()),
+                    Step::WithMergePatches => {}
+                    Step::ReadAgain => break,
+                    Step::GiveUp => return Err(Problem::KeepsChanging),
+                }
             }
         }
-        Err(Problem::KeepsChanging)
     }
 
-    /// Leaves an object as it is. If its owner references differ from those in the graph, the cache is stale, and the
-    /// object is requeued: if the references change back before the cache has shown the change, no event would cause
-    /// another examination.
+    /// Leaves an object as it is, unless the graph is behind.
     fn keep(&self, seen: &ObjectMeta) -> Result<(), Problem> {
-        let is_as_known = self.read_graph(|graph| {
-            graph.get(&seen.uid).is_none_or(|node| *node.owners == *seen.owner_references)
-        });
-        match is_as_known || seen.is_deleting() {
-            true => Ok(()),
-            false => Err(Problem::KeepsChanging),
+        match self.read_graph(|graph| is_graph_behind(graph.get(&seen.uid), seen)) {
+            true => Err(Problem::KeepsChanging),
+            false => Ok(()),
         }
     }
 
     /// Completes a foreground deletion if no dependent blocks it. Otherwise, queues the blocking dependents.
     async fn complete(&self, owner: &Identity) -> Result<(), Problem> {
-        let mut blocking: Vec<Identity> = vec![];
-        self.change(Priority::Change, |graph| {
-            let nodes: Vec<&Node> = graph.blocking(&owner.uid).collect();
-            blocking = nodes.iter().map(|node| node.identity.clone()).collect();
-            let undeleted = nodes.into_iter().filter(|dependent| !dependent.deleting);
-            undeleted.map(|dependent| Trigger::Examine(dependent.identity.item())).collect()
-        });
+        let (blocking, triggers) = self.read_graph(|graph| examination::blocking(graph, &owner.uid));
+        self.change(Priority::Change, |_| triggers);
         match blocking.is_empty() {
             true => self.remove_finalizer(owner, Finalizer::Foreground).await,
             false => self.perform(owner, plan::blocked(blocking.iter())).await.map(drop),
@@ -185,51 +160,24 @@ impl<S: Server> Collector<S> {
 
     /// Removes the references to one owner from its dependents, then the finalizer from the owner.
     pub async fn orphan(&self, item: &Item) -> Result<Next, SyncError> {
-        let found = self.read_graph(|graph| {
-            let owner = graph.get(&item.uid).filter(|node| node.orphaning)?.identity.clone();
-            let dependents: Vec<Identity> =
-                graph.dependents(&item.uid).map(|dependent| dependent.identity.clone()).collect();
-            Some((owner, dependents))
-        });
-        let Some((owner, dependents)) = found else { return Ok(Next::Settled) };
-        if !self.server.is_followed() {
-            // A dependent whose resource is not watched yet would not be orphaned, and would be deleted later because
-            // its owner is gone.
-            let error = SyncError::other(
-                format!("orphaning the dependents of {item}"),
-                "discovery is not up to date",
-            );
-            return Err(error.expected());
-        }
+        let is_followed = self.server.is_followed();
+        let (owner, dependents) = match self.read_graph(|graph| Orphaning::of(graph, &item.uid, is_followed))
+        {
+            Orphaning::Nothing => return Ok(Next::Settled),
+            Orphaning::AwaitDiscovery => {
+                let doing = format!("orphaning the dependents of {item}");
+                return Err(SyncError::other(doing, "discovery is not up to date").expected());
+            }
+            Orphaning::Release { owner, dependents } => (owner, dependents),
+        };
         self.absent().add_outlived(owner.uid.clone());
-        let owners = [owner.uid.clone()];
-        let owners = &owners;
+        let owners = std::slice::from_ref(&owner.uid);
         let released =
             stream::iter(dependents).map(|dependent| async move { self.release(&dependent, owners).await });
-        let failures: Vec<Problem> = released
-            .buffer_unordered(AT_ONCE)
-            .filter_map(|released| async { released.err() })
-            .collect()
-            .await;
-        if let Some(problem) = failures.into_iter().next() {
-            return Err(problem.into_error(item));
-        }
-        let removed = self.remove_finalizer(&owner, Finalizer::Orphan).await;
-        removed.map(|()| Next::Settled).map_err(|problem| problem.into_error(item))
-    }
-}
-
-/// The properties of a graph node that determine how its object is examined.
-struct Subject {
-    identity: Identity,
-    observed: bool,
-    deleting: bool,
-    waiting: bool,
-}
-
-impl Subject {
-    fn of(node: &Node) -> Self {
-        let observed = node.is_observed();
-        Self { identity: node.identity.clone(), observed, deleting: node.deleting, waiting: node.waiting }
+        let done = match obstacle(released.buffered(CONCURRENCY).collect().await) {
+            Some(problem) => Err(problem),
+            None => self.remove_finalizer(&owner, Finalizer::Orphan).await,
+        };
+        done.map(|()| Next::Settled).map_err(|problem| problem.into_error(item))
     }
 }

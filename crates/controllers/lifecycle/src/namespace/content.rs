@@ -43,6 +43,19 @@ pub fn collections(discovery: &Discovery) -> Vec<Collection> {
     all
 }
 
+/// The collections in two stages: with `pods_first` (the gate `OrderedNamespaceDeletion`) pods are the first, and all others the second.
+pub fn stages(collections: Vec<Collection>, pods_first: bool) -> (Vec<Collection>, Vec<Collection>) {
+    collections.into_iter().partition(|collection| pods_first && collection.is_pods())
+}
+
+/// Whether the second stage follows on the first: not while pods remain, since they may need other objects of the namespace to
+/// terminate.
+///
+/// Upstream: namespaced_resources_deleter.go, deleteAllContent: pods that cannot be deleted or listed do not hold up the rest, either.
+pub fn is_second_due<'a>(first: impl IntoIterator<Item = &'a Remains>) -> bool {
+    first.into_iter().all(|remains| remains.objects == 0)
+}
+
 /// What remains of one collection after its objects were deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remains {
@@ -67,9 +80,23 @@ impl Remains {
         }
     }
 
+    /// What remains after a deletion. `listed` has what was found afterwards; `None` if the objects cannot be listed: then it is only known
+    /// how long pods have.
+    pub fn after_deletion(
+        listed: Option<Self>,
+        grace: Duration,
+        namespace: &str,
+        resource: &ResourceType,
+    ) -> Self {
+        match listed {
+            Some(listed) => listed.assessed(grace, namespace, resource),
+            None => Self { wait: grace, ..Self::default() },
+        }
+    }
+
     /// Sets how long to wait for the counted objects: the grace period of pods, or the time that finalizers take. It is an error if
     /// objects remain for neither reason.
-    pub fn assessed(mut self, grace: Duration, namespace: &str, resource: &ResourceType) -> Self {
+    fn assessed(mut self, grace: Duration, namespace: &str, resource: &ResourceType) -> Self {
         if self.objects == 0 {
             return Self::default();
         }

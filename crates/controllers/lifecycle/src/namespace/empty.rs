@@ -1,26 +1,25 @@
-//! Deletes the objects of the collections of a namespace and counts what is left.
+//! Deletes the objects of the collections of a namespace and counts what is left: the I/O between the decisions of `content`, `plan`,
+//! `confirmation` and `failures`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Key, ObjectMeta, PartialObject, Resource, ResourceType, Timestamp};
-use flyball_client::{Error, ListParams};
+use flyball_client::{Encoding, Error, ListParams};
 use flyball_runtime::{Chain, Context, Executor, Outcome};
 use futures::{StreamExt, stream};
 use serde::de::DeserializeOwned;
 
+use super::confirmation::{Again, Emptied, listed_again};
 use super::content::{Collection, Remains, grace};
-use super::plan;
+use super::{confirmation, failures, plan};
 
 const PAGE: u32 = 500;
 /// How many collections are deleted concurrently.
 const MAX_CONCURRENT: usize = 8;
 /// How many times collections are listed again that were listed before a request failed.
 const ROUNDS: u32 = 20;
-/// The pauses between attempts at one collection; each is four times the one before.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LAST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Deletes the content of one namespace.
 pub(super) struct Emptying<'a> {
@@ -30,14 +29,6 @@ pub(super) struct Emptying<'a> {
     pub(super) deleted_at: Timestamp,
     /// The number of requests so far after whose failure etcd may have been restored.
     pub(super) interruptions: AtomicU32,
-}
-
-/// What remains of a collection.
-pub(super) struct Emptied {
-    pub(super) collection: Collection,
-    pub(super) remains: Remains,
-    /// The number of interruptions before it was listed.
-    interruptions: u32,
 }
 
 impl Emptying<'_> {
@@ -52,7 +43,7 @@ impl Emptying<'_> {
     /// The namespace is finalized only if one sync finds all its collections empty. So a failed request is retried here: otherwise
     /// one failure among a hundred requests would cost the whole sync.
     pub(super) async fn empty(&self, collection: Collection) -> Emptied {
-        let mut pause = FIRST_PAUSE;
+        let mut failed_before = 0;
         loop {
             let mut grace = Duration::ZERO;
             let interruptions = self.interruptions();
@@ -60,9 +51,9 @@ impl Emptying<'_> {
                 Ok(remains) => remains,
                 Err(error) => {
                     self.record_failure(&error);
-                    if pause <= LAST_PAUSE && is_transient(&error) {
+                    if let Some(pause) = failures::pause(&error, failed_before) {
                         tokio::time::sleep(pause).await;
-                        pause *= 4;
+                        failed_before += 1;
                         continue;
                     }
                     Remains::unknown(grace, Chain(&error))
@@ -76,38 +67,30 @@ impl Emptying<'_> {
     /// back, and finalizing the namespace would leave them behind. Those of a namespace that is not finalized yet are left to
     /// its next sync.
     pub(super) async fn confirm(&self, mut all: Vec<Emptied>) -> Vec<Emptied> {
-        if all.iter().any(|emptied| emptied.remains != Remains::default()) {
+        if !confirmation::is_due(&all) {
             return all;
         }
         for _ in 0..ROUNDS {
-            let latest = self.interruptions();
-            let (current, outdated): (Vec<_>, Vec<_>) =
-                all.into_iter().partition(|emptied| emptied.interruptions == latest);
+            let (current, outdated) = confirmation::outdated(all, self.interruptions());
             if outdated.is_empty() {
                 return current;
             }
             let listed = stream::iter(outdated).map(|emptied| self.list_again(emptied));
             all = listed.buffered(MAX_CONCURRENT).chain(stream::iter(current)).collect().await;
         }
-        let latest = self.interruptions();
-        for emptied in all.iter_mut().filter(|emptied| emptied.interruptions != latest) {
-            let problem = "requests failed after it was listed, so etcd may have been restored";
-            emptied.remains =
-                Remains::unknown(Duration::ZERO, format!("{}: {problem}", emptied.collection.resource));
-        }
-        all
+        confirmation::give_up(all, self.interruptions())
     }
 
     async fn list_again(&self, emptied: Emptied) -> Emptied {
         let interruptions = self.interruptions();
         let mut remains = Remains::default();
-        match self.each(&emptied.collection, |meta| remains.add(meta)).await {
-            Ok(_) if remains.objects == 0 => Emptied { interruptions, ..emptied },
-            Ok(_) => self.empty(emptied.collection).await,
-            Err(error) => {
-                self.record_failure(&error);
-                emptied
-            }
+        let listed = self.each(&emptied.collection, |meta| remains.add(meta)).await;
+        if let Err(error) = &listed {
+            self.record_failure(error);
+        }
+        match listed_again(emptied, listed.is_ok().then_some(remains.objects), interruptions) {
+            Again::Keep(emptied) => emptied,
+            Again::Empty(collection) => self.empty(collection).await,
         }
     }
 
@@ -116,7 +99,7 @@ impl Emptying<'_> {
     }
 
     fn record_failure(&self, error: &Error) {
-        if error.code().is_none_or(|code| code >= 500) {
+        if failures::is_interruption(error) {
             self.interruptions.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -125,10 +108,9 @@ impl Emptying<'_> {
         *grace = self.grace(collection).await?;
         self.delete_all(collection).await?;
         let mut remains = Remains::default();
-        Ok(match self.each(collection, |meta| remains.add(meta)).await? {
-            true => remains.assessed(*grace, &self.key.name, &collection.resource),
-            false => Remains { wait: *grace, ..Remains::default() },
-        })
+        let is_listed = self.each(collection, |meta| remains.add(meta)).await?;
+        let listed = is_listed.then_some(remains);
+        Ok(Remains::after_deletion(listed, *grace, &self.key.name, &collection.resource))
     }
 
     /// How long the objects may still take to terminate. Only pods have a grace period.
@@ -165,7 +147,7 @@ impl Emptying<'_> {
         let visit_page = |page: Vec<PartialObject>| page.iter().for_each(|object| visit(&object.metadata));
         match self.pages(&collection.resource, true, visit_page).await {
             Ok(()) => Ok(true),
-            Err(error) if is_not_served(&error) => Ok(false),
+            Err(error) if failures::is_not_served(&error) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -197,15 +179,6 @@ fn result(outcome: Outcome) -> Result<(), Error> {
 /// The server returned the continue token that it was sent. To follow it would never end.
 fn repeated_token(resource: &ResourceType, token: &str) -> Error {
     let problem = format!("the server returned the same continue token {token:?} again");
-    Error::Decode { what: format!("list {resource}").into(), source: serde::de::Error::custom(problem) }
-}
-
-/// Whether a retry may help, because the server is overloaded or the connection has failed.
-fn is_transient(error: &Error) -> bool {
-    error.code().is_none_or(|code| code == 429 || code >= 500)
-}
-
-/// Discovery may list resources that the server does not serve any more, or not with this verb.
-fn is_not_served(error: &Error) -> bool {
-    error.is_not_found() || error.is_method_not_supported()
+    let source = serde::de::Error::custom(problem);
+    Error::Decode { what: format!("list {resource}").into(), encoding: Encoding::Json, source }
 }

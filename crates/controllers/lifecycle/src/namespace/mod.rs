@@ -5,10 +5,13 @@
 //! - **Watches** Namespaces; their content is discovered and listed live. **Writes**: deletes objects of every
 //!   namespaced resource, and writes the status and `spec.finalizers` of namespaces that are being deleted.
 //! - Upstream: `pkg/controller/namespace`. What differs: several resources are deleted at once.
-//! - Besides `sync.rs`, `empty` is async: it lists and deletes the content, page by page, with plans of `plan.rs`.
+//! - Besides `sync.rs`, `empty` is async: it lists and deletes the content, page by page. `content` says in which order and what
+//!   remains, `plan` has the writes, and `failures` says which requests are made again.
 
+pub mod confirmation;
 pub mod content;
 mod empty;
+pub mod failures;
 pub mod invariants;
 pub mod plan;
 pub mod status;

@@ -8,7 +8,7 @@ use flyball_api::{Key, Namespace, Object, ObjectMeta, Resource, ResourceType, Ti
 use flyball_client::{DeleteOptions, Propagation};
 use flyball_runtime::decisions::Subject;
 use flyball_runtime::plan::Operation;
-use flyball_runtime::{Effect, ErrorKinds, Plan, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Outcome, Plan, SyncError, Waiting, Write};
 use serde_json::{Value, json};
 
 use super::FINALIZER;
@@ -16,6 +16,8 @@ use super::content::{Collection, Remains};
 use super::status::Findings;
 
 const TERMINATING: &str = "Terminating";
+/// How many times a namespace is finalized that other clients change at the same time.
+pub const ATTEMPTS: u32 = 5;
 const WHY_CONTENT: &str = "its namespace is being deleted";
 
 /// Sets the phase of a namespace that is being deleted to Terminating, unless it is set already.
@@ -107,6 +109,48 @@ pub fn finalize(namespace: &Namespace) -> Write {
         .subresource("finalize")
         .why("it is empty")
         .ignore(ErrorKinds::NOT_FOUND)
+}
+
+/// Finalizes a namespace that has `changed` since it was read and emptied, given what it is `now`. `None` if it is another one of that
+/// name, or of an earlier time: a restore of etcd causes a conflict, too, and what was deleted may be back.
+pub fn finalize_again(changed: &Namespace, now: &Namespace) -> Option<Write> {
+    let (changed, meta) = (&changed.metadata, &now.metadata);
+    let is_successor = meta.uid == changed.uid
+        && meta.deletion_timestamp == changed.deletion_timestamp
+        && meta.resource_version >= changed.resource_version;
+    is_successor.then(|| finalize(now))
+}
+
+/// What follows an attempt to finalize a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterAttempt {
+    /// The outcome of the attempt is that of the sync.
+    End,
+    /// Another client has changed the namespace since it was read: read it, and finalize it again.
+    Again,
+}
+
+/// What follows attempt number `attempt` (from 1, which is that of [`plan`]).
+///
+/// # Errors
+/// The namespace has changed at each attempt.
+pub fn after_attempt(
+    namespace: &Namespace,
+    attempt: u32,
+    outcome: &Outcome,
+) -> Result<AfterAttempt, SyncError> {
+    match outcome.failure() {
+        Some(failure) if failure.is_one_of(ErrorKinds::CONFLICT) => match attempt < ATTEMPTS {
+            true => Ok(AfterAttempt::Again),
+            false => Err(not_finalized(namespace)),
+        },
+        _ => Ok(AfterAttempt::End),
+    }
+}
+
+/// The error of a sync that has to be repeated from the start, since the namespace has changed.
+pub fn not_finalized(namespace: &Namespace) -> SyncError {
+    SyncError::other(format!("finalizing namespace {}", namespace.metadata.name), "it has changed").expected()
 }
 
 /// The delay before the next sync of a namespace whose content needs `wait` to terminate.

@@ -20,7 +20,11 @@ pub struct Findings {
 
 impl Findings {
     /// Sums up what is left of each collection, and what could not be discovered.
-    pub fn of(discovery: Result<&Discovery, &String>, remains: &[(Collection, Remains)]) -> Self {
+    pub fn of(
+        discovery: Result<&Discovery, &String>,
+        remains: &[(Collection, Remains)],
+        pods_first: bool,
+    ) -> Self {
         let mut findings = Self::default();
         match discovery {
             Ok(discovery) => findings.discovered(discovery),
@@ -28,8 +32,9 @@ impl Findings {
         }
         for (collection, remains) in remains {
             findings.failed(remains);
-            // Upstream does not report remaining pods: while there are any, its pass over the resources ends with them.
-            if !collection.is_pods() {
+            // Upstream does not report remaining pods that come first: while there are any, its pass over the resources ends
+            // with them.
+            if !(pods_first && collection.is_pods()) {
                 findings.remain(&collection.resource, remains);
             }
         }

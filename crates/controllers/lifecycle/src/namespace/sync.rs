@@ -8,16 +8,13 @@ use flyball_api::{Key, Namespace, Timestamp};
 use flyball_cache::Informer;
 use flyball_client::{Discovery, Error};
 use flyball_runtime::gates::Gate;
-use flyball_runtime::{Chain, Context, ErrorKinds, Next, Reconcile, SyncError};
+use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
 
-use super::content::{Collection, Remains, collections};
+use super::content::{Collection, Remains, collections, is_second_due, stages};
 use super::empty::Emptying;
 use super::invariants;
-use super::plan::{self, View, plan};
+use super::plan::{self, AfterAttempt, View, plan};
 use super::status::Findings;
-
-/// How many times a namespace is finalized that other clients change at the same time.
-const ATTEMPTS: u32 = 5;
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -46,41 +43,38 @@ impl Controller {
             return Ok(Next::Settled);
         }
         let discovery = self.cx.client.discover().await.map_err(|error| Chain(&error).to_string());
+        let pods_first = self.cx.gates.enabled(Gate::OrderedNamespaceDeletion);
         let remains = match &discovery {
-            Ok(discovery) => self.empty(key, deleted_at, discovery).await,
+            Ok(discovery) => self.empty(key, deleted_at, discovery, pods_first).await,
             Err(_) => vec![],
         };
-        let findings = Findings::of(discovery.as_ref(), &remains);
+        let findings = Findings::of(discovery.as_ref(), &remains, pods_first);
         let now = self.cx.clock.now();
         let view = View { namespace: &namespace, findings: &findings, remains: &remains, now };
         let plan = plan(&view);
         self.cx.judge(|| invariants::check(&view, &plan));
-        let next = plan.next();
-        executor.record_waiting(plan.waiting);
-        let outcome = executor.perform(plan.effects).await;
-        match outcome.failure() {
-            Some(failure) if failure.is_one_of(ErrorKinds::CONFLICT) => self.finalize_again(&namespace).await,
-            _ => outcome.result().map(|()| next),
+        let done = executor.run(plan).await;
+        match plan::after_attempt(&namespace, 1, &done.outcome)? {
+            AfterAttempt::End => done.result(),
+            AfterAttempt::Again => self.finalize_again(&namespace).await,
         }
     }
 
-    /// Deletes all content. Pods are deleted first, and nothing else while pods remain: they may need other objects of the namespace
-    /// to terminate. Without the gate `OrderedNamespaceDeletion`, there is no order.
+    /// Deletes all content, in the order that `content.rs` says.
     async fn empty(
         &self,
         key: &Key,
         deleted_at: Timestamp,
         discovery: &Discovery,
+        pods_first: bool,
     ) -> Vec<(Collection, Remains)> {
         let executor = self.cx.executor(key).without_barrier();
         let emptying =
             Emptying { executor, cx: &self.cx, key, deleted_at, interruptions: AtomicU32::default() };
-        let has_order = self.cx.gates.enabled(Gate::OrderedNamespaceDeletion);
-        let (pods, others): (Vec<_>, Vec<_>) =
-            collections(discovery).into_iter().partition(|collection| has_order && collection.is_pods());
-        let mut all = emptying.empty_all(pods).await;
-        if all.iter().all(|emptied| emptied.remains.objects == 0) {
-            all.extend(emptying.empty_all(others).await);
+        let (first, second) = stages(collections(discovery), pods_first);
+        let mut all = emptying.empty_all(first).await;
+        if is_second_due(all.iter().map(|emptied| &emptied.remains)) {
+            all.extend(emptying.empty_all(second).await);
             all = emptying.confirm(all).await;
         }
         all.into_iter().map(|emptied| (emptied.collection, emptied.remains)).collect()
@@ -93,18 +87,16 @@ impl Controller {
     /// Finalizes a namespace that has changed since it was read.
     async fn finalize_again(&self, changed: &Namespace) -> Result<Next, SyncError> {
         let key = changed.metadata.key();
-        for _ in 1..ATTEMPTS {
-            let namespace = self.read(&key).await?;
-            if namespace.metadata.uid != changed.metadata.uid {
-                // It is another namespace of that name.
-                return Ok(Next::Settled);
-            }
-            let executor = self.cx.executor(&key).without_barrier();
-            let outcome = executor.perform([plan::finalize(&namespace)]).await;
-            if !outcome.failure().is_some_and(|failure| failure.is_one_of(ErrorKinds::CONFLICT)) {
+        let mut attempt = 1;
+        loop {
+            attempt += 1;
+            let finalize = plan::finalize_again(changed, &self.read(&key).await?);
+            let finalize = finalize.ok_or_else(|| plan::not_finalized(changed))?;
+            // Not the executor of the plan, which would set the version that its last write returned.
+            let outcome = self.cx.executor(&key).without_barrier().perform([finalize]).await;
+            if plan::after_attempt(changed, attempt, &outcome)? == AfterAttempt::End {
                 return outcome.result().map(|()| Next::Settled);
             }
         }
-        Err(SyncError::other(format!("finalizing namespace {key}"), "it changed at every attempt").expected())
     }
 }

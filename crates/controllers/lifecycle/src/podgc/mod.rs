@@ -10,6 +10,7 @@
 //!   to be deleted for several reasons is deleted and counted once.
 
 pub mod invariants;
+mod metrics;
 pub mod plan;
 mod sync;
 #[cfg(test)]

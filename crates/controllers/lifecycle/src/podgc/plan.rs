@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flyball_api::pod::{Phase, Pod};
 use flyball_api::{Node, Object, Timestamp, Uid};
-use flyball_client::{DeleteOptions, Patch};
+use flyball_client::{DeleteOptions, Error, Patch};
 use flyball_common::disruption::target;
 use flyball_runtime::plan::Group;
 use flyball_runtime::{Effect, ErrorKinds, Plan, Write, exactly};
@@ -75,6 +75,31 @@ pub struct View {
     /// Whether `observedGeneration` is set (`PodObservedGenerationTracking`).
     pub tracks_generation: bool,
     pub now: Timestamp,
+}
+
+/// The nodes that pods are bound to, each once.
+pub fn nodes_of(pods: &[Arc<Pod>]) -> BTreeSet<&SmolStr> {
+    pods.iter().map(|pod| &pod.spec.node_name).filter(|node| !node.is_empty()).collect()
+}
+
+/// What the server says about a node that has been missing in the cache for a while.
+#[derive(Debug)]
+pub enum Existence {
+    /// The cache is behind.
+    Exists,
+    Gone,
+    /// The next round finds it missing again, and it is read again after another quarantine.
+    Unknown(Error),
+}
+
+impl Existence {
+    pub fn of(answer: Result<Node, Error>) -> Self {
+        match answer {
+            Ok(_) => Self::Exists,
+            Err(error) if error.is_not_found() => Self::Gone,
+            Err(error) => Self::Unknown(error),
+        }
+    }
 }
 
 /// Marks and deletes pods; each once, for the first reason that applies.

@@ -10,29 +10,15 @@ use flyball_api::{Key, Node};
 use flyball_cache::Informer;
 use flyball_queue::Queue;
 use flyball_runtime::gates::Gate;
-use flyball_runtime::metrics::{Family, Stability};
 use flyball_runtime::{Chain, Context, Outcome, Periodic, Plan, SyncError};
 use futures::FutureExt;
 use smol_str::SmolStr;
 
-use super::invariants;
-use super::plan::{Step, Tag, View, plan};
+use super::plan::{Existence, Tag, View, nodes_of, plan};
+use super::{invariants, metrics};
 
 /// How long a node must be missing in the cache before a live read decides whether it is gone.
 const QUARANTINE: Duration = Duration::from_secs(40);
-
-static DELETED: Family = Family::counter(
-    "pod_gc_collector_force_delete_pods_total",
-    Stability::Alpha,
-    &["namespace", "reason"],
-    "Pods that were deleted by force.",
-);
-static FAILED: Family = Family::counter(
-    "pod_gc_collector_force_delete_pod_errors_total",
-    Stability::Alpha,
-    &["namespace", "reason"],
-    "Pods that could not be deleted by force.",
-);
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -49,7 +35,7 @@ impl Periodic for Controller {
 
     async fn observe(&self, (): &()) -> Result<View, SyncError> {
         let pods = self.pods.store().list();
-        let nodes = self.nodes_of(&pods);
+        let nodes = self.cached_nodes(&pods);
         let gone = self.gone_nodes().await;
         let threshold = self.cx.config.pod_gc_controller.terminated_pod_gc_threshold;
         let tracks_generation = self.cx.gates.enabled(Gate::PodObservedGenerationTracking);
@@ -64,30 +50,17 @@ impl Periodic for Controller {
         invariants::check(view, plan)
     }
 
-    /// Counts each pod once: as an attempt, and as a failure unless it was gone already. Writes that a doubt left out were no
-    /// attempts: the round is repeated.
     fn finish(&self, (): &mut (), outcome: &Outcome<Tag>) -> Option<Duration> {
-        let count = |family, Tag { namespace, reason, .. }: &Tag| {
-            self.cx.metrics.counter(family, &[namespace, reason.label()]).inc();
-        };
-        let deletions = outcome.done.iter().map(|done| &done.tag).filter(|tag| tag.step == Step::Delete);
-        let unmarked = outcome.ignored().map(|(tag, _)| tag).filter(|tag| tag.step == Step::Mark);
-        let attempted = || outcome.failures.iter().filter(|failure| failure.error.is_some());
-        let failed = || attempted().filter_map(|failure| failure.tag.as_ref());
-        deletions.chain(unmarked).chain(failed()).for_each(|tag| count(&DELETED, tag));
-        failed().for_each(|tag| count(&FAILED, tag));
+        metrics::count(&self.cx.metrics, outcome);
         None
     }
 }
 
 impl Controller {
     /// The nodes that pods are bound to. Those that the cache does not have go into quarantine.
-    fn nodes_of(&self, pods: &[Arc<Pod>]) -> BTreeMap<SmolStr, Arc<Node>> {
-        // Many pods share a node, so each node is looked up once.
-        let names: BTreeSet<&SmolStr> =
-            pods.iter().map(|pod| &pod.spec.node_name).filter(|node| !node.is_empty()).collect();
+    fn cached_nodes(&self, pods: &[Arc<Pod>]) -> BTreeMap<SmolStr, Arc<Node>> {
         let mut nodes = BTreeMap::new();
-        for name in names {
+        for name in nodes_of(pods) {
             match self.nodes.store().get(&Key::cluster(name.as_str())) {
                 Some(node) => drop(nodes.insert(name.clone(), node)),
                 None => self.missing.add_after(Key::cluster(name.as_str()), QUARANTINE),
@@ -103,11 +76,10 @@ impl Controller {
             if self.nodes.store().get(&key).is_some() {
                 continue;
             }
-            match self.cx.client.get::<Node>(&key).await {
-                Ok(_) => {}
-                Err(error) if error.is_not_found() => drop(gone.insert(key.name.clone())),
-                // The next round finds it missing again.
-                Err(error) => {
+            match Existence::of(self.cx.client.get::<Node>(&key).await) {
+                Existence::Exists => {}
+                Existence::Gone => drop(gone.insert(key.name.clone())),
+                Existence::Unknown(error) => {
                     tracing::warn!(node = %*key, error = %Chain(&error), "cannot check whether a node is gone");
                 }
             }

@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 
 use flyball_api::time::format_seconds;
-use flyball_api::{Key, StorageVersion, Timestamp};
-use flyball_client::DeleteOptions;
+use flyball_api::{Key, Lease, StorageVersion, Timestamp};
+use flyball_client::{DeleteOptions, Error};
 use flyball_runtime::{Effect, Plan, Write};
 use serde_json::{Value, json};
+
+use super::{IDENTITY, SERVER};
 
 const CONDITION: &str = "AllEncodingVersionsEqual";
 
@@ -46,6 +48,20 @@ fn cleanup(version: &Value, view: &View<'_>) -> Option<Write> {
     set_common_version(&mut updated, view.now);
     let update = Write::status_of::<StorageVersion>(key, updated);
     Some(update.why("an API server that it has an entry of is gone"))
+}
+
+/// Whether an API server is gone, by its lease as the server has it.
+///
+/// # Errors
+/// The lease could not be read.
+pub fn is_gone(server: &str, lease: Result<Lease, Error>) -> Result<bool, Error> {
+    match lease {
+        // Any other lease may have its name.
+        Ok(lease) => Ok(lease.metadata.labels.get(IDENTITY) != Some(SERVER)),
+        // No lease has an empty name.
+        Err(error) if error.is_not_found() || server.is_empty() => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// The API servers that a StorageVersion has entries of.

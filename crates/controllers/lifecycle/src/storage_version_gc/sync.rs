@@ -11,8 +11,8 @@ use flyball_client::ListParams;
 use flyball_runtime::{Context, Next, Reconcile, SyncError, WorkKey};
 use serde_json::Value;
 
-use super::plan::{View, plan, servers};
-use super::{IDENTITY, NAMESPACE, SERVER};
+use super::NAMESPACE;
+use super::plan::{View, is_gone, plan, servers};
 
 /// The lease of an API server, which is gone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,10 +58,8 @@ impl Reconcile for Controller {
         if known.status.storage_versions.iter().all(|entry| is_cached(&entry.api_server_id)) {
             return Ok(Next::Settled);
         }
-        let live = match self.cx.client.get_dynamic(&StorageVersion::TYPE, key).await {
-            Err(error) if error.is_not_found() => return Ok(Next::Settled),
-            read => read.map_err(SyncError::api(format!("reading storage version {key}")))?,
-        };
+        let live = self.cx.find_dynamic(&StorageVersion::TYPE, key).await?;
+        let Some(live) = live else { return Ok(Next::Settled) };
         let gone = self.gone(servers(&live)).await?;
         let plan = plan(&View { versions: &[live], gone: &gone, now: self.cx.clock.now() });
         self.cx.executor(key).execute(plan).await
@@ -73,18 +71,12 @@ impl Controller {
     async fn gone(&self, servers: Vec<String>) -> Result<BTreeSet<String>, SyncError> {
         let mut gone = BTreeSet::new();
         for server in servers {
-            if !self.has_lease(&server).await? {
+            let lease = self.cx.client.get::<Lease>(&Key::new(NAMESPACE, server.as_str())).await;
+            let doing = || format!("reading the lease of API server {server}");
+            if is_gone(&server, lease).map_err(|error| SyncError::api(doing())(error))? {
                 gone.insert(server);
             }
         }
         Ok(gone)
-    }
-
-    async fn has_lease(&self, server: &str) -> Result<bool, SyncError> {
-        match self.cx.client.get::<Lease>(&Key::new(NAMESPACE, server)).await {
-            Ok(lease) => Ok(lease.metadata.labels.get(IDENTITY) == Some(SERVER)),
-            Err(error) if error.is_not_found() || server.is_empty() => Ok(false),
-            Err(error) => Err(SyncError::api(format!("reading the lease of API server {server}"))(error)),
-        }
     }
 }

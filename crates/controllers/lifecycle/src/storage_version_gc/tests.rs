@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use flyball_api::ResourceVersion;
+use flyball_api::{Lease, ResourceVersion};
+use flyball_client::{ApiStatus, Error};
 use flyball_runtime::plan::Operation;
 use serde_json::{Value, json};
 
-use super::plan::{View, plan, servers};
+use super::plan::{View, is_gone, plan, servers};
 
 const NOW: &str = "2026-03-10T12:00:00Z";
 const THEN: &str = "2026-01-01T00:00:00Z";
@@ -75,5 +76,29 @@ fn entries_of_api_servers_that_are_gone_are_removed() {
             }
             _ => assert_eq!(left, "everything", "{case}"),
         }
+    }
+}
+
+#[test]
+fn an_api_server_is_gone_if_it_has_no_lease_of_its_own() {
+    let lease = |identity: &str| -> Result<Lease, Error> {
+        let labels = json!({"apiserver.kubernetes.io/identity": identity});
+        Ok(serde_json::from_value(json!({"metadata": {"name": "a", "labels": labels}})).unwrap())
+    };
+    let refused = |code| {
+        Err(Error::Status(Box::new(ApiStatus { code, reason: "NotFound".into(), ..ApiStatus::default() })))
+    };
+    let failed = || Err(Error::Status(Box::new(ApiStatus { code: 500, ..ApiStatus::default() })));
+    #[rustfmt::skip]
+    let table = [
+        // case                             server  lease                     gone
+        ("it has a lease",                  "a",    lease("kube-apiserver"),  Some(false)),
+        ("a lease of another component",    "a",    lease("other"),           Some(true)),
+        ("no lease",                        "a",    refused(404),             Some(true)),
+        ("an entry without a name",         "",     failed(),                 Some(true)),
+        ("the lease could not be read",     "a",    failed(),                 None),
+    ];
+    for (case, server, lease, want) in table {
+        assert_eq!(is_gone(server, lease).ok(), want, "{case}");
     }
 }

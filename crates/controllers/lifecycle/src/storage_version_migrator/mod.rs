@@ -8,25 +8,30 @@
 //! - Upstream: `pkg/controller/storageversionmigrator`. What differs: it needs no garbage collector beside it, so that Events can
 //!   be migrated, too, and after a migration that failed a definition's stored versions stay as they are.
 //!
-//! Three shells share the work, as upstream's three controllers do: `Runner` starts and stops migrations, `Checkpoints`
-//! finds the version up to which objects are old, `Migrator` rewrites them. Each writes the status, which triggers the next.
-//! So `plan.rs` has no `plan` but one for each shell (`plan_turn`, `plan_checkpoint`, `plan_rewrite`, `plan_impossible`).
+//! Three parts share the work, as upstream's three controllers do, each with a folder that has its plan and its shell: [`turns`] starts
+//! and stops migrations, [`checkpoint`] finds the version up to which objects are old, [`rewriting`] rewrites them. Each writes the
+//! status, which triggers the next. Live reads decide in all three: of definitions, of discovery (`served_resource`, here), and of the
+//! version that a resource has.
 
+pub mod checkpoint;
 pub mod definition;
-pub mod plan;
+pub mod rewriting;
 pub mod status;
-mod sync;
 #[cfg(test)]
 mod tests;
+pub mod turns;
 
 use std::sync::Arc;
 
 use flyball_api::{Key, StorageVersionMigration};
 use flyball_cache::{Change, Index};
+use flyball_client::DiscoveredResource;
 use flyball_common::served::Served;
-use flyball_runtime::{Context, StartError, Tasks};
+use flyball_runtime::{Context, StartError, SyncError, Tasks};
 
-use sync::{Checkpoints, Migrator, Runner};
+use checkpoint::Checkpoints;
+use rewriting::Migrator;
+use turns::Runner;
 
 /// The name under which the controller runs.
 pub const NAME: &str = "storage-version-migrator-controller";
@@ -41,6 +46,18 @@ const BY_RESOURCE: Index<StorageVersionMigration> =
 fn resource_of(migration: &StorageVersionMigration) -> Key {
     let resource = &migration.spec.resource;
     Key::new(resource.group.as_str(), resource.resource.as_str())
+}
+
+/// The resource of a migration, in the version that the server prefers, if it is served.
+async fn served_resource(
+    served: &Served,
+    migration: &StorageVersionMigration,
+) -> Result<Option<DiscoveredResource>, SyncError> {
+    let wanted = resource_of(migration);
+    let found = served.find(|found| {
+        found.preferred && found.resource.group == wanted.namespace && found.resource.plural == wanted.name
+    });
+    found.await.map_err(SyncError::api(format!("discovering {wanted}")))
 }
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {

@@ -1,11 +1,17 @@
-//! The conditions of a migration. Pure.
+//! The conditions of a migration, and the write of its status. Pure.
 
 use flyball_api::condition::{self, Condition, FALSE, TRUE};
+use flyball_api::time::SignedDuration;
 use flyball_api::{StorageVersionMigration, Timestamp};
+use flyball_runtime::{Effect, ErrorKinds, Plan, Waiting, Write};
+
+use super::resource_of;
 
 const RUNNING: &str = "Running";
 const SUCCEEDED: &str = "Succeeded";
 const FAILED: &str = "Failed";
+/// How long after its creation a migration waits for its resource to be served.
+const NEW_FOR: SignedDuration = SignedDuration::from_mins(1);
 
 pub fn is_running(migration: &StorageVersionMigration) -> bool {
     condition::is_true(&migration.status.conditions, RUNNING)
@@ -69,4 +75,19 @@ fn with(
         });
     }
     changed
+}
+
+/// Retries while the migration is new, because its resource may be served soon.
+pub fn not_served_yet(migration: &StorageVersionMigration, now: Timestamp) -> Option<Plan> {
+    let until = migration.metadata.creation_timestamp?.checked_add(NEW_FOR).ok()?;
+    let resource = resource_of(migration);
+    let plan = Plan::of([Effect::NotYet(format!("{resource} is not served yet"))]);
+    (now < until).then(|| {
+        plan.waiting_for([Waiting::until(until, "when the migration fails if its resource is not served")])
+    })
+}
+
+/// Writes the status of a migration that has changed.
+pub fn write(migration: &StorageVersionMigration, why: &str) -> Write {
+    Write::replace(migration).subresource("status").why(why).ignore(ErrorKinds::NOT_FOUND)
 }

@@ -8,11 +8,11 @@ use flyball_runtime::plan::Operation;
 use flyball_runtime::{ErrorKinds, Plan};
 use serde_json::{Value, json};
 
+use super::checkpoint::plan as checkpoint;
 use super::definition;
-use super::plan::{
-    Checkpoint, old, plan_checkpoint, plan_impossible, plan_rewrite, plan_turn, refusal, success, turn,
-};
+use super::rewriting::plan::{self as rewriting, impossible, old, refusal, success};
 use super::status::{begun, ended, failed, is_over, is_running, succeeded};
+use super::turns::plan::{self as turns, turn};
 
 const CONFIG_MAPS: ResourceType = ResourceType::new("", "v1", "configmaps", "ConfigMap", true);
 
@@ -78,7 +78,7 @@ fn a_definition_is_updated_before_the_migration_of_its_objects() {
     for (case, conditions, is_custom, want) in table {
         let migrations = [migration("a", 1, &conditions, "")];
         let definition = is_custom.then(|| definition(3, 3));
-        let plan = plan_turn(turn(&migrations).unwrap(), definition.as_ref(), noon());
+        let plan = turns::plan(turn(&migrations).unwrap(), definition.as_ref(), noon());
         assert_eq!(plan.to_string(), want, "{case}");
     }
 }
@@ -146,7 +146,7 @@ fn the_checkpoint_is_the_version_of_the_resource() {
     let plan = |conditions: &[&str], found: Option<DiscoveredResource>, now| {
         let migration = migration("a", 1, conditions, "");
         let version = Some(ResourceVersion(9));
-        plan_checkpoint(&Checkpoint { migration: &migration, found: found.as_ref(), version, now })
+        checkpoint::plan(&checkpoint::View { migration: &migration, found: found.as_ref(), version, now })
     };
     assert_eq!(plan(&[], Some(found("update patch list")), noon()).to_string(), "", "it does not run");
     let checked = plan(&["Running"], Some(found("update patch list")), noon());
@@ -172,7 +172,7 @@ fn objects_up_to_the_checkpoint_are_rewritten_under_the_name_of_the_controller()
         Arc::new(serde_json::from_value(json!({"metadata": meta})).unwrap())
     };
     let old = old(vec![object("c", 9), object("b", 4), object("a", 8), object("d", 10)], ResourceVersion(9));
-    let plan = plan_rewrite(&CONFIG_MAPS, &old[..1]);
+    let plan = rewriting::plan(&CONFIG_MAPS, &old[..1]);
     assert_eq!(old.iter().map(|object| object.metadata.name.as_str()).collect::<String>(), "abc");
     assert_eq!(plan.to_string(), "patch ConfigMap ns/a: it may be stored in an old version");
     let [write] = plan.writes()[..] else { panic!("{plan}") };
@@ -204,6 +204,6 @@ fn a_migration_fails_with_the_words_of_the_server_unless_its_error_may_pass() {
         (Some(ResourceVersion(1)),  "Failed: migration encountered unhandled error: unable to obtain GVR from discovery"),
     ];
     for (checkpoint, want) in table {
-        assert_eq!(message(&plan_impossible(&migration, checkpoint, noon())), want);
+        assert_eq!(message(&impossible(&migration, checkpoint, noon())), want);
     }
 }

@@ -137,7 +137,10 @@ fn address(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
     Some(EndpointAddress {
         ip,
         hostname: members::hostname(pod, service).cloned().unwrap_or_default(),
-        node_name: Some(pod.spec.node_name.clone()).filter(|node| !node.is_empty()),
+        // Upstream: endpoints_controller.go, podToEndpointAddressForService: a pod without a node has an empty node name. The
+        // server refuses it, so all Endpoints of the Service stay as they are until the pod is bound (scenario
+        // `endpoints-no-node`). Only the status of a pod that was written by hand has an address and no node.
+        node_name: Some(pod.spec.node_name.clone()),
         target_ref: Some(members::reference(pod)),
     })
 }

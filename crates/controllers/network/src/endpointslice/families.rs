@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use flyball_api::endpoint_slice::{Endpoint, EndpointConditions, EndpointPort};
+use flyball_api::endpoint_slice::{Addresses, Endpoint, EndpointConditions, EndpointPort};
 use flyball_api::pod::Pod;
 use flyball_api::{EndpointSlice, Labels, Object, ObjectMeta, Service};
 use flyball_common::adoption::controller_reference;
@@ -135,7 +135,7 @@ fn ensure_one(changes: &mut Changes<'_>, empty: EndpointSlice) {
 /// The endpoint of a pod in one family; `None` if the pod has no address of that family.
 fn endpoint(view: &View<'_>, pod: &Pod, family: Family) -> Option<Endpoint> {
     let parsed = pod.status.pod_ips.iter().filter_map(|ip| addresses::parse(ip));
-    let mut addresses: Vec<SmolStr> =
+    let mut addresses: Addresses =
         parsed.filter(|(of, _)| *of == family).map(|(_, address)| address).collect();
     if addresses.is_empty() {
         return None;
@@ -178,7 +178,7 @@ pub(super) fn empty_slice(service: &Service, family: Family) -> EndpointSlice {
             generate_name: generate_name(&service.metadata.name),
             namespace: service.metadata.namespace.clone(),
             labels: labels(service),
-            owner_references: Box::new([controller_reference(service)]),
+            owner_references: [controller_reference(service)].into(),
             ..ObjectMeta::default()
         },
         address_type: SmolStr::new_static(family.as_str()),

@@ -49,8 +49,9 @@ pub(super) fn is_ready(endpoint: &Endpoint) -> bool {
     endpoint.conditions.ready == Some(true)
 }
 
-pub(super) fn for_zone(zone: &SmolStr) -> Option<EndpointHints> {
-    Some(EndpointHints { for_zones: vec![ForZone { name: zone.clone() }], ..EndpointHints::default() })
+pub(super) fn for_zone(zone: &SmolStr) -> Option<Box<EndpointHints>> {
+    let for_zones = vec![ForZone { name: zone.clone() }];
+    Some(Box::new(EndpointHints { for_zones, ..EndpointHints::default() }))
 }
 
 pub fn clear(changes: &mut Changes<'_>) {
@@ -74,9 +75,9 @@ pub fn prefer_close(changes: &mut Changes<'_>, same_node: bool) {
     }
 }
 
-fn close_hints(endpoint: &Endpoint, same_node: bool) -> Option<EndpointHints> {
+fn close_hints(endpoint: &Endpoint, same_node: bool) -> Option<Box<EndpointHints>> {
     let zone = endpoint.zone.iter().map(|zone| ForZone { name: zone.clone() });
     let node = endpoint.node_name.iter().filter(|_| same_node).map(|node| ForNode { name: node.clone() });
     let hints = EndpointHints { for_zones: zone.collect(), for_nodes: node.collect() };
-    (hints != EndpointHints::default()).then_some(hints)
+    (hints != EndpointHints::default()).then(|| Box::new(hints))
 }

@@ -23,58 +23,58 @@ static CHANGES: Family = Family::counter(
     "endpoint_slice_controller_changes",
     Stability::Alpha,
     &["operation"],
-    "Number of EndpointSlice changes.",
+    "Number of EndpointSlice changes",
 );
 static SYNCS: Family = Family::counter(
     "endpoint_slice_controller_syncs",
     Stability::Alpha,
     &["result"],
-    "Number of EndpointSlice syncs.",
+    "Number of EndpointSlice syncs",
 );
 static ADDED: Family = Family::histogram(
     "endpoint_slice_controller_endpoints_added_per_sync",
     Stability::Beta,
     &[],
     PER_SYNC,
-    "Number of endpoints added on each Service sync.",
+    "Number of endpoints added on each Service sync",
 );
 static REMOVED: Family = Family::histogram(
     "endpoint_slice_controller_endpoints_removed_per_sync",
     Stability::Beta,
     &[],
     PER_SYNC,
-    "Number of endpoints removed on each Service sync.",
+    "Number of endpoints removed on each Service sync",
 );
 static CHANGED: Family = Family::histogram(
     "endpoint_slice_controller_endpointslices_changed_per_sync",
     Stability::Alpha,
     &["topology", "traffic_distribution"],
     DEFAULT,
-    "Number of EndpointSlices changed on each Service sync.",
+    "Number of EndpointSlices changed on each Service sync",
 );
 static SLICES: Family = Family::gauge(
     "endpoint_slice_controller_num_endpoint_slices",
     Stability::Beta,
     &[],
-    "Number of EndpointSlices.",
+    "Number of EndpointSlices",
 );
 static DESIRED_SLICES: Family = Family::gauge(
     "endpoint_slice_controller_desired_endpoint_slices",
     Stability::Beta,
     &[],
-    "Number of EndpointSlices that would exist with perfect endpoint allocation.",
+    "Number of EndpointSlices that would exist with perfect endpoint allocation",
 );
 static ENDPOINTS: Family = Family::gauge(
     "endpoint_slice_controller_endpoints_desired",
     Stability::Beta,
     &[],
-    "Number of endpoints desired.",
+    "Number of endpoints desired",
 );
 static BY_DISTRIBUTION: Family = Family::gauge(
     "endpoint_slice_controller_services_count_by_traffic_distribution",
     Stability::Beta,
     &["traffic_distribution"],
-    "Number of Services using some specific trafficDistribution.",
+    "Number of Services using some specific trafficDistribution",
 );
 
 /// What one Service has.

@@ -60,17 +60,17 @@ impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let result = self.sync_service(key).await;
         self.numbers.count(result.is_ok());
-        result.map(|()| Next::Settled)
+        result
     }
 }
 
 impl Controller {
-    async fn sync_service(&self, key: &Key) -> Result<(), SyncError> {
+    async fn sync_service(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(service) = self.services.store().get(key) else {
             self.forget(key);
-            return Ok(());
+            return Ok(Next::Settled);
         };
-        let Some(selector) = selector(&service) else { return Ok(()) };
+        let Some(selector) = selector(&service) else { return Ok(Next::Settled) };
         let pods = pods_with(self.pods.store(), &key.namespace, selector);
         let slices = slices_of(self.slices.store(), key, MANAGER);
         let mode = HintMode::of(&service, self.cx.gates.enabled(Gate::PreferSameTrafficDistribution));
@@ -117,7 +117,7 @@ impl Controller {
         (service, mode): (&Service, HintMode),
         key: &Key,
         planned: Planned<'_>,
-    ) -> Result<(), SyncError> {
+    ) -> Result<Next, SyncError> {
         let Planned { plan, changes, hints } = planned;
         self.hint_states.set(key, hints);
         if !plan.waiting.is_empty() {
@@ -125,10 +125,9 @@ impl Controller {
         }
         let expected = self.own_writes.expect_deletions(&plan);
         let executor = self.cx.executor(key).about(ObjectRef::of(service)).events(&self.events);
-        executor.record_waiting(plan.waiting);
-        let outcome = executor.perform(plan.effects).await;
-        self.own_writes.record(&outcome, expected);
-        self.numbers.synced((service, mode), &changes, self.capacity, &outcome);
-        outcome.result()
+        let done = executor.run(plan).await;
+        self.own_writes.record(&done.outcome, expected);
+        self.numbers.synced((service, mode), &changes, self.capacity, &done.outcome);
+        done.result()
     }
 }

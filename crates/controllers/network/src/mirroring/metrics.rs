@@ -1,7 +1,7 @@
 //! The metrics of the controller, under upstream's names.
 
 use flyball_api::Key;
-use flyball_runtime::metrics::{Family, Metrics, Stability};
+use flyball_runtime::metrics::{DOUBLING_SECONDS as SECONDS, Family, Metrics, Stability};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
@@ -9,10 +9,6 @@ use super::mirror::Mirror;
 
 const PER_SYNC: &[f64] =
     &[2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0];
-const SECONDS: &[f64] = &[
-    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
-];
-
 const fn per_sync(name: &'static str, help: &'static str) -> Family {
     Family::histogram(name, Stability::Alpha, &[], PER_SYNC, help)
 }
@@ -25,39 +21,39 @@ static CHANGES: Family = Family::counter(
     "endpoint_slice_mirroring_controller_changes",
     Stability::Alpha,
     &["operation"],
-    "Number of EndpointSlice changes.",
+    "Number of EndpointSlice changes",
 );
 static DURATION: Family = Family::histogram(
     "endpoint_slice_mirroring_controller_endpoints_sync_duration",
     Stability::Alpha,
     &[],
     SECONDS,
-    "Seconds that one sync took.",
+    "Duration of syncEndpoints() in seconds",
 );
 static ADDED: Family = per_sync(
     "endpoint_slice_mirroring_controller_endpoints_added_per_sync",
-    "Number of endpoints added on each Endpoints sync.",
+    "Number of endpoints added on each Endpoints sync",
 );
 static UPDATED: Family = per_sync(
     "endpoint_slice_mirroring_controller_endpoints_updated_per_sync",
-    "Number of endpoints updated on each Endpoints sync.",
+    "Number of endpoints updated on each Endpoints sync",
 );
 static REMOVED: Family = per_sync(
     "endpoint_slice_mirroring_controller_endpoints_removed_per_sync",
-    "Number of endpoints removed on each Endpoints sync.",
+    "Number of endpoints removed on each Endpoints sync",
 );
 static SKIPPED: Family = per_sync(
     "endpoint_slice_mirroring_controller_addresses_skipped_per_sync",
-    "Number of addresses skipped on each Endpoints sync.",
+    "Number of addresses skipped on each Endpoints sync due to being invalid or exceeding MaxEndpointsPerSubset",
 );
 static SLICES: Family =
-    gauge("endpoint_slice_mirroring_controller_num_endpoint_slices", "Number of EndpointSlices.");
+    gauge("endpoint_slice_mirroring_controller_num_endpoint_slices", "Number of EndpointSlices");
 static DESIRED_SLICES: Family = gauge(
     "endpoint_slice_mirroring_controller_desired_endpoint_slices",
-    "Number of EndpointSlices that would exist with perfect endpoint allocation.",
+    "Number of EndpointSlices that would exist with perfect endpoint allocation",
 );
 static ENDPOINTS: Family =
-    gauge("endpoint_slice_mirroring_controller_endpoints_desired", "Number of endpoints desired.");
+    gauge("endpoint_slice_mirroring_controller_endpoints_desired", "Number of endpoints desired");
 
 pub(super) struct Numbers {
     metrics: Metrics,

@@ -161,7 +161,7 @@ fn endpoints_of(subset: &EndpointSubset, capacity: usize) -> (Vec<(Family, Endpo
 fn endpoint(address: &EndpointAddress, ready: bool) -> Option<(Family, Endpoint)> {
     let (family, ip) = addresses::parse(&address.ip)?;
     let endpoint = Endpoint {
-        addresses: vec![ip],
+        addresses: [ip].into(),
         conditions: EndpointConditions { ready: Some(ready), ..EndpointConditions::default() },
         hostname: Some(address.hostname.clone()).filter(|hostname| !hostname.is_empty()),
         target_ref: address.target_ref.clone(),
@@ -190,7 +190,7 @@ fn new_slice(endpoints: &Endpoints, (family, ports): Group, desired: Desired) ->
             namespace: namespace.clone(),
             labels,
             annotations: annotations.without(TRIGGER_TIME).without(LAST_APPLIED),
-            owner_references: Box::new([controller_reference(endpoints)]),
+            owner_references: [controller_reference(endpoints)].into(),
             ..ObjectMeta::default()
         },
         address_type: family.as_str().into(),

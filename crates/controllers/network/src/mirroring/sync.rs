@@ -48,10 +48,10 @@ impl Reconcile for Controller {
         if let Some(endpoints) = &endpoints {
             executor = executor.about(ObjectRef::of(&**endpoints));
         }
-        let outcome = executor.perform(plan.effects).await;
-        self.own_writes.record(&outcome, expected);
-        outcome.written().for_each(|done| self.numbers.wrote(done.tag.verb.as_str()));
+        let done = executor.run(plan).await;
+        self.own_writes.record(&done.outcome, expected);
+        done.outcome.written().for_each(|done| self.numbers.wrote(done.tag.verb.as_str()));
         self.numbers.took(self.cx.clock.now().duration_since(started));
-        outcome.result().map(|()| Next::Settled)
+        done.result()
     }
 }

@@ -14,29 +14,33 @@ static ALLOCATIONS: Family = Family::counter(
     "node_ipam_controller_cidrset_cidrs_allocations_total",
     Stability::Alpha,
     LABELS,
-    "Blocks that came to be held.",
+    "Counter measuring total number of CIDR allocations.",
 );
 static RELEASES: Family = Family::counter(
     "node_ipam_controller_cidrset_cidrs_releases_total",
     Stability::Alpha,
     LABELS,
-    "Blocks that became free.",
+    "Counter measuring total number of CIDR releases.",
 );
 // Upstream's spelling.
-static TOTAL: Family =
-    Family::gauge("node_ipam_controller_cirdset_max_cidrs", Stability::Alpha, LABELS, "Blocks in the range.");
+static TOTAL: Family = Family::gauge(
+    "node_ipam_controller_cirdset_max_cidrs",
+    Stability::Alpha,
+    LABELS,
+    "Maximum number of CIDRs that can be allocated.",
+);
 static USAGE: Family = Family::gauge(
     "node_ipam_controller_cidrset_usage_cidrs",
     Stability::Alpha,
     LABELS,
-    "Part of the blocks that are held.",
+    "Gauge measuring percentage of allocated CIDRs.",
 );
 static TRIES: Family = Family::histogram(
     "node_ipam_controller_cidrset_allocation_tries_per_request",
     Stability::Alpha,
     LABELS,
     &[1.0, 5.0, 25.0, 125.0, 625.0],
-    "Held blocks that were passed over to find a free one.",
+    "Number of endpoints added on each Service sync",
 );
 
 /// The pool, for one thread at a time. The metrics show every change of it.

@@ -12,35 +12,39 @@ static ZONE_HEALTH: Family = Family::gauge(
     "node_collector_zone_health",
     Stability::Alpha,
     &["zone"],
-    "Percentage of a zone's nodes that are ready.",
+    "Gauge measuring percentage of healthy nodes per zone.",
 );
-static ZONE_SIZE: Family =
-    Family::gauge("node_collector_zone_size", Stability::Alpha, &["zone"], "Nodes of a zone.");
+static ZONE_SIZE: Family = Family::gauge(
+    "node_collector_zone_size",
+    Stability::Alpha,
+    &["zone"],
+    "Gauge measuring number of registered Nodes per zones.",
+);
 static UNHEALTHY: Family = Family::gauge(
     "node_collector_unhealthy_nodes_in_zone",
     Stability::Alpha,
     &["zone"],
-    "Nodes of a zone that are not ready.",
+    "Gauge measuring number of not Ready Nodes per zones.",
 );
 static EVICTIONS: Family = Family::counter(
     "node_collector_evictions_total",
     Stability::Stable,
     &["zone"],
-    "Nodes that were tainted so that their pods go.",
+    "Number of Node evictions that happened since current instance of NodeController started.",
 );
 static ONE_NODE: Family = Family::histogram(
     "node_collector_update_node_health_duration_seconds",
     Stability::Alpha,
     &[],
     &[0.001, 0.004, 0.016, 0.064, 0.256, 1.024, 4.096, 16.384],
-    "How long it takes to look after one node.",
+    "Duration in seconds for NodeController to update the health of a single node.",
 );
 static ALL_NODES: Family = Family::histogram(
     "node_collector_update_all_nodes_health_duration_seconds",
     Stability::Alpha,
     &[],
     &[0.01, 0.04, 0.16, 0.64, 2.56, 10.24, 40.96, 163.84],
-    "How long it takes to look after all nodes.",
+    "Duration in seconds for NodeController to update the health of all nodes.",
 );
 
 pub(super) struct NodeMetrics {

@@ -17,7 +17,8 @@
 //!
 //! Reading order: [`health`] (when did a node last report?), [`lease_watch`] (would a report have been seen?), [`status`]
 //! (what is written about a lost node), [`zone`] (how disrupted is its zone?), [`response`] (what follows for a node),
-//! [`round`] (all of it, in steps), [`eviction_queue`] (which node is tainted when), [`taints`], [`labels`]. Besides
+//! [`round`] (all of it, in steps), [`eviction_queue`] (which node is tainted when), [`unseen_taints`]
+//! (which has just been), [`taints`], [`labels`]. Besides
 //! `sync.rs`, two files are async: `monitor.rs`, which runs rounds, and `tainter.rs`, which empties the eviction queue.
 
 pub mod eviction_queue;
@@ -37,6 +38,7 @@ pub mod taints;
 #[cfg(test)]
 mod tests;
 pub mod triggers;
+pub mod unseen_taints;
 pub mod zone;
 
 use std::sync::Arc;
@@ -83,7 +85,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         async move { tainter.run().await }
     });
     let period = cx.config.kube_cloud_shared.node_monitor_period.max(SHORTEST_PERIOD);
-    let settings = round::Settings { grace: grace_periods(&cx), policy: policy(&cx) };
+    let verify = usize::try_from(cx.config.flyball.verify_lost_nodes).unwrap_or(0);
+    let settings = round::Settings { grace: grace_periods(&cx), policy: policy(&cx), verify };
     let metrics = metrics::NodeMetrics::new(&cx.metrics);
     let monitor = monitor::Monitor { cx, events, nodes, leases, pods, tainter, settings, metrics };
     tasks.periodic("monitor", Schedule::every(period), monitor);

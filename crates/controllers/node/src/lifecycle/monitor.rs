@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Key, Lease, Node, Resource};
-use flyball_cache::{Informer, Progress};
+use flyball_cache::{AnyInformer, Informer, Progress};
 use flyball_client::ListParams;
 use flyball_common::index::by_node;
 use flyball_runtime::events::Recorder;
 use flyball_runtime::{Chain, Context, Outcome, Periodic, Plan, SyncError};
 use futures::{StreamExt, stream};
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
@@ -21,14 +22,16 @@ use super::invariants;
 use super::metrics::NodeMetrics;
 use super::plan::claims_ready;
 use super::response::Taint;
-use super::round::{Input, LiveNode, Memory, NodePods, Observations, Settings, Step, Tag};
+use super::round::{Input, LiveLease, LiveNode, Memory, NodePods, Observations, Settings, Step, Tag};
 use super::tainter::Tainter;
 
 const LEASES: &str = "kube-node-lease";
 /// The number of concurrent requests that read nodes, or list their pods.
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 /// How long a round waits for the cache to show what it wrote. If it takes longer, the next round corrects the difference.
 const CACHE_WAIT: Duration = Duration::from_secs(2);
+/// How long it waits until the cache of leases shows the server's state: long enough for a list if the watch does not.
+const LEASE_WAIT: Duration = Duration::from_secs(10);
 
 pub(super) struct Monitor {
     pub(super) cx: Arc<Context>,
@@ -50,7 +53,7 @@ impl Periodic for Monitor {
         let started = Instant::now();
         let input = match memory.step() {
             Step::Check => self.snapshot(),
-            Step::Confirm { .. } => Input::Live(self.read_nodes(memory.suspects()).await),
+            Step::Confirm { .. } => self.live(memory.suspects(), started).await,
             Step::Respond => self.settled_cache(memory).await,
             Step::MarkPods { batch, .. } => Input::Pods(self.read_pods(batch.clone()).await),
         };
@@ -118,24 +121,63 @@ impl Monitor {
         let counts = self.leases.counts();
         let mut nodes = self.nodes.store().list();
         nodes.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-        let leases = self.leases.store();
-        let lease_of = |node: &Node| leases.get(&Key::new(LEASES, node.metadata.name.clone()));
         Input::Cluster {
-            nodes: nodes.into_iter().map(|node| (node.clone(), lease_of(&node))).collect(),
+            nodes: nodes.into_iter().map(|node| (node.clone(), self.lease_of(&node.metadata.name))).collect(),
             lease_messages: counts.events + counts.bookmarks + counts.pages,
             is_healthy: self.leases.health().is_healthy() && self.nodes.health().is_healthy(),
         }
     }
 
+    /// Nodes as the server has them. Their leases, of which there may be thousands, are taken from the cache once that is known to
+    /// show the server's state: events of a watch may come, and be as old as the grace period.
+    async fn live(&self, names: Vec<SmolStr>, since: Instant) -> Input {
+        let leases: &dyn AnyInformer = &*self.leases;
+        let is_current = tokio::time::timeout(LEASE_WAIT, leases.current_since(since)).await.is_ok();
+        if !is_current {
+            tracing::warn!(
+                suspects = names.len(),
+                "the leases of nodes cannot be seen; declaring none of them lost in this round"
+            );
+            return Input::Live { nodes: vec![], is_current };
+        }
+        Input::Live { nodes: self.read_nodes(names).await, is_current }
+    }
+
+    fn lease_of(&self, node: &str) -> Option<Arc<Lease>> {
+        self.leases.store().get(&Key::new(LEASES, node))
+    }
+
     async fn read_nodes(&self, names: Vec<SmolStr>) -> Vec<LiveNode> {
+        let verifies = self.settings.verify > 0 && names.len() >= self.settings.verify;
+        let leases = if verifies { Some(self.read_leases(names.len()).await) } else { None };
+        let lease_of = |name: &SmolStr| match &leases {
+            None => LiveLease::Known(self.lease_of(name)),
+            Some(Some(leases)) => LiveLease::Known(leases.get(name).cloned()),
+            Some(None) => LiveLease::Unreadable,
+        };
+        let lease_of = &lease_of;
         let reads = stream::iter(names).map(|name| async move {
             let node = self.cx.client.get_as(&Node::TYPE, &Key::cluster(name.clone()), None).await;
             if let Err(error) = &node {
                 tracing::warn!(node = %name, error = %Chain(error), "cannot read a node that may be lost");
             }
-            LiveNode { name, node, now: self.now() }
+            LiveNode { lease: lease_of(&name), name, node, now: self.now() }
         });
-        reads.buffered(AT_ONCE).collect().await
+        reads.buffered(CONCURRENCY).collect().await
+    }
+
+    /// All leases of nodes as the server has them; `None` if they cannot be read.
+    async fn read_leases(&self, suspects: usize) -> Option<FxHashMap<SmolStr, Arc<Lease>>> {
+        tracing::warn!(suspects, "many nodes seem lost at once; reading their leases from the API server");
+        match self.cx.listed::<Lease>(LEASES).await {
+            Ok(leases) => {
+                Some(leases.into_iter().map(|lease| (lease.metadata.name.clone(), Arc::new(lease))).collect())
+            }
+            Err(error) => {
+                tracing::warn!(error = %Chain(&error), "cannot read the leases; no node is declared lost meanwhile");
+                None
+            }
+        }
     }
 
     /// The cached nodes, after the cache has caught up with the writes of this round (or after [`CACHE_WAIT`]).
@@ -158,7 +200,7 @@ impl Monitor {
             }
             NodePods { node, pods }
         });
-        reads.buffered(AT_ONCE).collect().await
+        reads.buffered(CONCURRENCY).collect().await
     }
 
     /// Lists the pods of a node on the server. Returns none, without a request, if no cached pod has to be marked.

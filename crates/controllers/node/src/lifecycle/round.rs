@@ -3,16 +3,16 @@
 //! the state of the zones; mark pods as not ready. Each step is a pure function from `Memory` and `Observations` to the
 //! new memory and a plan. The monitor runs the steps one after the other.
 
+mod observations;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::{Lease, Node, Object, ResourceVersion, Uid, WithRaw};
-use flyball_client::Error;
+use flyball_api::{Lease, Node, Object, ResourceVersion, Uid};
 use flyball_runtime::events::ObjectRef;
 use flyball_runtime::{Effect, ErrorKinds, Event, Outcome, Plan, Write};
 use rustc_hash::{FxHashMap, FxHashSet};
-use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
 
@@ -24,83 +24,13 @@ use super::status::{Ready, readiness, unknown_conditions, with_conditions};
 use super::taints::{self, clear_no_execute, has_no_execute};
 use super::zone::{Policy, Tally, assess, is_counted, zone_of};
 
+pub use self::observations::{Input, LiveLease, LiveNode, NodePods, Observations, Settings, Step, Tag};
+
 /// How many times one round tries to declare a node lost.
 const TRIES: usize = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 /// For how many nodes one step marks the pods. All pods of these nodes are in memory during the step.
 const NODES_PER_STEP: usize = 8;
-
-#[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    pub grace: GracePeriods,
-    pub policy: Policy,
-}
-
-/// The input of a step.
-pub struct Observations {
-    pub settings: Settings,
-    /// When the step began, before anything was read.
-    pub started: Instant,
-    pub now: Now,
-    pub input: Input,
-}
-
-pub enum Input {
-    /// For [`Step::Check`]: all nodes, sorted by name, with their leases.
-    Cluster {
-        nodes: Vec<(Arc<Node>, Option<Arc<Lease>>)>,
-        /// The number of events, bookmarks and list pages that the informer of leases has received.
-        lease_messages: u64,
-        is_healthy: bool,
-    },
-    /// For [`Step::Confirm`]: the suspect nodes, read from the server.
-    Live(Vec<LiveNode>),
-    /// For [`Step::Respond`]: the cached nodes, after the writes of this round so far, and the nodes that are queued
-    /// for a NoExecute taint.
-    Cache { nodes: FxHashMap<SmolStr, Arc<Node>>, queued: FxHashSet<SmolStr> },
-    /// For [`Step::MarkPods`]: the pods to mark as not ready.
-    Pods(Vec<NodePods>),
-}
-
-pub struct LiveNode {
-    pub name: SmolStr,
-    pub node: Result<WithRaw<Node>, Error>,
-    /// When it was read.
-    pub now: Now,
-}
-
-pub struct NodePods {
-    pub node: SmolStr,
-    pub pods: Result<Vec<Value>, Error>,
-}
-
-/// What a write is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tag {
-    /// Removes taints at the first check of this node.
-    FirstCheck(SmolStr),
-    /// Sets the conditions of this node to `Unknown`.
-    Declare(SmolStr),
-    Taint,
-    /// Marks a pod of this node as not ready.
-    MarkPod(SmolStr),
-}
-
-/// The step that comes next.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub enum Step {
-    #[default]
-    Check,
-    /// Read the suspect nodes from the server and declare them lost. `attempt` counts from 1.
-    Confirm {
-        attempt: usize,
-    },
-    Respond,
-    MarkPods {
-        batch: Vec<SmolStr>,
-        rest: Vec<SmolStr>,
-    },
-}
 
 /// What is remembered from step to step and from round to round.
 #[derive(Default)]
@@ -133,7 +63,6 @@ pub struct Memory {
 /// The state of a node in this round.
 struct Check {
     node: Arc<Node>,
-    lease: Option<Arc<Lease>>,
     zone: SmolStr,
     before: Ready,
     after: Option<Ready>,
@@ -231,8 +160,13 @@ impl Memory {
                 self.suspend(*lease_messages, *is_healthy, settings.grace.monitor, now.monotonic);
                 plan_of(events, self.check(nodes, settings.grace, *now))
             }
-            Input::Live(live) => {
-                let writes = live.iter().filter_map(|live| self.confirm(live, settings.grace)).collect();
+            // The watch lags behind, or this process was stopped for a while: what nodes have sent since is not seen yet.
+            Input::Live { is_current: false, .. } => {
+                self.give_up_suspects();
+                Plan::default()
+            }
+            Input::Live { nodes, is_current: true } => {
+                let writes = nodes.iter().filter_map(|live| self.confirm(live, settings.grace)).collect();
                 plan_of(vec![], writes)
             }
             Input::Cache { nodes, queued } => {
@@ -323,7 +257,6 @@ impl Memory {
             let is_suspect = is_silent && after != Some(Ready::Unknown);
             self.checks.push(Check {
                 node: node.clone(),
-                lease: lease.clone(),
                 zone: zone_of(node),
                 before: after.unwrap_or(Ready::Unknown),
                 after,
@@ -339,7 +272,7 @@ impl Memory {
 
     /// Declares a suspect node lost, unless the server shows that it has reported since.
     fn confirm(&mut self, live: &LiveNode, grace: GracePeriods) -> Option<Write<Tag>> {
-        let LiveNode { name, node, now } = live;
+        let LiveNode { name, node, lease, now } = live;
         let at = self.position(name)?;
         let check = &mut self.checks[at];
         check.is_busy = true;
@@ -352,7 +285,12 @@ impl Memory {
                 return None;
             }
         };
-        let health = observe(self.health.get(name), node, check.lease.as_deref(), *now);
+        let lease = match lease {
+            LiveLease::Known(lease) => lease.as_deref(),
+            // As if the node could not be read.
+            LiveLease::Unreadable => return None,
+        };
+        let health = observe(self.health.get(name), node, lease, *now);
         let (is_silent, silence) = (health.is_silent(node, grace, *now), health.silent_for(*now));
         self.health.insert(name.clone(), health);
         check.after = readiness(node);
@@ -402,7 +340,7 @@ impl Memory {
         let (mut events, mut writes) = (vec![], vec![]);
         for check in self.checks.iter_mut().filter(|check| check.state == State::Settled) {
             let name = &check.node.metadata.name;
-            // Somebody else has declared the node lost: an earlier process, or an earlier run of this controller whose last writes
+            // The node was declared lost before: by an earlier process, or by an earlier run of this controller whose last writes
             // the cache shows only now. It is not recorded whether the pods were marked.
             let is_inherited = check.before == Ready::Unknown && !self.lost.contains(name);
             match check.after {
@@ -475,7 +413,7 @@ impl Memory {
                 Some(Tag::MarkPod(node)) => {
                     self.unmarked.insert(node.clone());
                 }
-                Some(Tag::FirstCheck(name)) if failure.error.is_none() => {
+                Some(Tag::FirstCheck(name)) if failure.is_one_of(ErrorKinds::OUTDATED) => {
                     // The write was not made, so the next check is the first one again.
                     self.health.remove(name);
                 }
@@ -514,8 +452,14 @@ impl Memory {
         if suspects.peek().is_some() && attempts < TRIES {
             return Step::Confirm { attempt: attempts + 1 };
         }
-        suspects.for_each(|check| check.state = State::Unsettled);
+        self.give_up_suspects();
         Step::Respond
+    }
+
+    /// Leaves the nodes that seem lost as they are in this round.
+    fn give_up_suspects(&mut self) {
+        let suspects = self.checks.iter_mut().filter(|check| check.state == State::Suspect);
+        suspects.for_each(|check| check.state = State::Unsettled);
     }
 
     fn end(&mut self, now: Instant) {

@@ -41,10 +41,7 @@ impl Reconcile for Pods {
         if !node.is_some_and(|node| must_mark(&node, &pod)) {
             return Ok(Next::Settled);
         }
-        let live = match self.cx.client.get_dynamic(&Pod::TYPE, key).await {
-            Err(error) if error.is_not_found() => return Ok(Next::Settled),
-            live => live.map_err(SyncError::api(format!("reading Pod {key}")))?,
-        };
+        let Some(live) = self.cx.find_dynamic(&Pod::TYPE, key).await? else { return Ok(Next::Settled) };
         let executor = self.cx.executor(key).without_barrier().events(&self.events);
         let plan = mark(&pod, &live, self.cx.clock.now());
         self.cx.judge(|| invariants::check_mark(&live, &plan));

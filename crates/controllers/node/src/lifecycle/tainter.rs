@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flyball_api::{Key, Node, ResourceVersion};
+use flyball_api::{Key, Node};
 use flyball_cache::{Informer, Progress as _};
 use flyball_runtime::{Chain, Context};
 use parking_lot::Mutex;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use smol_str::SmolStr;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -15,15 +15,14 @@ use tokio::time::Instant;
 use super::eviction_queue::{EvictionQueue, Next};
 use super::metrics;
 use super::taints::evict;
+use super::unseen_taints::{Progress, UnseenTaints};
 
 pub(super) struct Tainter {
     cx: Arc<Context>,
     nodes: Arc<Informer<Node>>,
     queue: Mutex<EvictionQueue>,
     changed: Notify,
-    /// The version that a node got with its taint, until the cache shows it. If etcd is restored before that, the cache
-    /// may not reach the version for a long time, and the taint may be lost: the version counts in its era only.
-    tainted: Mutex<FxHashMap<SmolStr, (u64, ResourceVersion)>>,
+    tainted: Mutex<UnseenTaints>,
 }
 
 impl Tainter {
@@ -44,12 +43,10 @@ impl Tainter {
 
     /// Adds a node to the queue, unless it has a taint that the cache does not show yet.
     pub(super) fn add(&self, zone: &SmolStr, node: &SmolStr) {
-        let tainted = self.tainted.lock().get(node).copied();
-        let is_unseen = |(era, version)| era == self.nodes.era() && version > self.nodes.version_reached();
-        if tainted.is_some_and(is_unseen) {
+        let shown = Progress { era: self.nodes.era(), version: self.nodes.version_reached() };
+        if self.tainted.lock().has(node, shown) {
             return;
         }
-        self.tainted.lock().remove(node);
         self.queue.lock().add(zone, node);
         self.changed.notify_one();
     }
@@ -86,7 +83,8 @@ impl Tainter {
         match self.cx.executor(&key).without_barrier().perform(write).await.answer() {
             Ok(answer) => {
                 if let Some(written) = answer.written() {
-                    self.tainted.lock().insert(name.clone(), (era, written.resource_version));
+                    let tainted = Progress { era, version: written.resource_version };
+                    self.tainted.lock().insert(name.clone(), tainted);
                     metrics::evicted(&self.cx.metrics, zone);
                 }
             }

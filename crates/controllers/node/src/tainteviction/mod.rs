@@ -5,10 +5,13 @@
 //!   removed before. A pod that tolerates them for ever is left alone. Before a pod is deleted it gets the condition
 //!   `DisruptionTarget`, so that its controller does not count this as a failure of the pod.
 //! - **Watches** Pods and Nodes. **Writes**: deletes pods, and patches the one condition of those that it deletes.
+//! - With `--flyball-taint-eviction-respects-budgets`, ready pods are evicted through the eviction API, and wait for their disruption
+//!   budgets, which are watched, too.
 //! - Upstream: `pkg/controller/tainteviction`. Differences: a failed deletion is tried again until it succeeds, a pod that merely
 //!   has the name of the one to be evicted is left alone, and it also works alone (upstream's sees changes of nodes only if another
 //!   controller has added the index of pods by node).
 
+pub mod invariants;
 pub mod plan;
 pub mod schedule;
 mod sync;
@@ -19,6 +22,7 @@ pub mod triggers;
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
+use flyball_api::pod_disruption_budget::PodDisruptionBudget;
 use flyball_api::{Key, Node};
 use flyball_common::index::by_node;
 use flyball_runtime::{Context, StartError, Tasks, priority};
@@ -51,6 +55,22 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             }
         }
     });
+    if cx.config.flyball.taint_eviction_respects_budgets {
+        tasks.feed(&cx.informer::<PodDisruptionBudget>(), &pod_queue, {
+            let schedule = schedule.clone();
+            move |change| match triggers::budget_changed(change) {
+                true => schedule.announced(&change.key().namespace),
+                false => vec![],
+            }
+        });
+        tasks.feed(&pods, &pod_queue, {
+            let schedule = schedule.clone();
+            move |change| {
+                let is_due = triggers::has_become_unready(change) && schedule.has(&change.key());
+                is_due.then(|| change.key())
+            }
+        });
+    }
     let of_nodes = sync::Nodes {
         nodes: nodes.clone(),
         pods: pods.clone(),

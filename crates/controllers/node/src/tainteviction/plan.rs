@@ -17,6 +17,7 @@ use super::schedule::{Cause, Eviction, Stage};
 const REASON: &str = "DeletionByTaintManager";
 const MESSAGE: &str = "Taint manager: deleting due to NoExecute taint";
 const NOT_TOLERATED: &str = "its node has a NoExecute taint that it does not tolerate";
+const UNTIL_ALLOWED: &str = "to be evicted because of a taint, as soon as its disruption budget allows it";
 const TIME_IS_UP: &str = "its node has a NoExecute taint that it does not tolerate any longer";
 
 /// Everything that the decision depends on.
@@ -32,6 +33,8 @@ pub struct View<'a> {
     pub compares_numbers: bool,
     /// Whether the condition says which generation of the pod it is about (`PodObservedGenerationTracking`).
     pub tracks_generation: bool,
+    /// Whether disruption budgets have a say in the eviction of ready pods.
+    pub respects_budgets: bool,
     pub now: Instant,
     pub wall: Timestamp,
 }
@@ -75,7 +78,7 @@ pub fn plan(view: &View<'_>) -> (Option<Eviction>, Plan<Tag>) {
             (eviction, Plan::of(events))
         }
         Due::Now => {
-            let why = if stay == Some(Stay::Refused) { NOT_TOLERATED } else { TIME_IS_UP };
+            let why = if stay == Some(TolerationLimit::Refused) { NOT_TOLERATED } else { TIME_IS_UP };
             if scheduled.is_none_or(|eviction| !eviction.is_announced()) {
                 // It had time left, and is evicted at once.
                 events.extend(view.cancellation(scheduled.filter(|eviction| eviction.due > view.now)));
@@ -84,6 +87,11 @@ pub fn plan(view: &View<'_>) -> (Option<Eviction>, Plan<Tag>) {
             let due = scheduled.map_or(view.now, |eviction| eviction.due.min(view.now));
             let eviction = Eviction { uid: pod.metadata.uid.clone(), due, stage: Stage::Announced };
             let mut effects: Vec<Effect<Tag>> = events.into_iter().map(Effect::from).collect();
+            if view.respects_budgets && pod.is_ready() && !pod.metadata.is_deleting() {
+                effects.push(evict(pod, due, why));
+                let waiting = Waiting::on::<Pod>(view.key, UNTIL_ALLOWED);
+                return (Some(eviction), Plan::of(effects).waiting_for([waiting]));
+            }
             effects.push(view.eviction(pod, due, why));
             (Some(eviction), Plan::of(effects))
         }
@@ -109,6 +117,14 @@ impl View<'_> {
     }
 }
 
+/// Evicts a pod that serves, if its disruption budget allows it. One that does not serve, as on a node that is lost, is deleted: it
+/// cannot be spared, and as long as it exists nothing replaces it.
+///
+/// The server sets the condition `DisruptionTarget`: before, it is not known whether the pod goes.
+fn evict(pod: &Pod, due: Instant, why: &str) -> Effect<Tag> {
+    Write::evict(pod).why(why).ignore(ErrorKinds::DISRUPTION_BUDGET).tag(Some(due)).into()
+}
+
 fn event(message: String) -> Event {
     Event::normal("TaintManagerEviction", message)
 }
@@ -123,7 +139,7 @@ pub fn has_no_execute(taints: &[Taint]) -> bool {
 
 /// For how long a pod may stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stay {
+pub enum TolerationLimit {
     Untainted,
     /// Some taint is not tolerated.
     Refused,
@@ -135,22 +151,22 @@ pub enum Stay {
 
 /// What the taints of a node mean for a pod with these tolerations. Of several tolerations that match a taint the
 /// first counts.
-pub fn stay(taints: &[Taint], tolerations: &[Toleration], compares_numbers: bool) -> Stay {
+pub fn stay(taints: &[Taint], tolerations: &[Toleration], compares_numbers: bool) -> TolerationLimit {
     let mut shortest: Option<Duration> = None;
     let mut is_tainted = false;
     for taint in no_execute(taints) {
         is_tainted = true;
         let first = tolerations.iter().find(|toleration| toleration.tolerates(taint, compares_numbers));
-        let Some(toleration) = first else { return Stay::Refused };
+        let Some(toleration) = first else { return TolerationLimit::Refused };
         if let Some(seconds) = toleration.toleration_seconds {
             let limit = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
             shortest = Some(shortest.map_or(limit, |so_far| so_far.min(limit)));
         }
     }
     match (is_tainted, shortest) {
-        (false, _) => Stay::Untainted,
-        (true, None) => Stay::Forever,
-        (true, Some(limit)) => Stay::For(limit),
+        (false, _) => TolerationLimit::Untainted,
+        (true, None) => TolerationLimit::Forever,
+        (true, Some(limit)) => TolerationLimit::For(limit),
     }
 }
 
@@ -169,15 +185,15 @@ pub enum Due {
 /// A scheduled time is kept as long as there is any limit, also if a taint is added or a limit changes, so that an updated taint
 /// does not give pods more time. Upstream: `processPodOnNode`: compares the start of the scheduled work plus the limit with now
 /// plus the limit, and the former is always earlier.
-pub fn due(stay: Option<Stay>, scheduled: Option<Instant>, now: Instant) -> Due {
+pub fn due(stay: Option<TolerationLimit>, scheduled: Option<Instant>, now: Instant) -> Due {
     let at = |due: Instant| if due <= now { Due::Now } else { Due::At(due) };
     match (stay, scheduled) {
-        (Some(Stay::Refused), _) => Due::Now,
-        (Some(Stay::Untainted | Stay::Forever), Some(_)) => Due::Cancelled,
-        (Some(Stay::Untainted | Stay::Forever) | None, None) => Due::Never,
+        (Some(TolerationLimit::Refused), _) => Due::Now,
+        (Some(TolerationLimit::Untainted | TolerationLimit::Forever), Some(_)) => Due::Cancelled,
+        (Some(TolerationLimit::Untainted | TolerationLimit::Forever) | None, None) => Due::Never,
         // A limit beyond the clock's range is none.
-        (Some(Stay::For(limit)), None) => now.checked_add(limit).map_or(Due::Never, at),
-        (Some(Stay::For(_)) | None, Some(due)) => at(due),
+        (Some(TolerationLimit::For(limit)), None) => now.checked_add(limit).map_or(Due::Never, at),
+        (Some(TolerationLimit::For(_)) | None, Some(due)) => at(due),
     }
 }
 

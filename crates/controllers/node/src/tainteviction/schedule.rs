@@ -24,6 +24,12 @@ impl Eviction {
         self.stage != Stage::Scheduled
     }
 
+    /// What to remember of an eviction whose pod was deleted: nothing, if the cache does not show the pod any more.
+    pub fn after_deletion(self, cached: Option<&Pod>, taints: Option<&[Taint]>) -> Option<Self> {
+        let cause = Cause::of(cached?, taints);
+        Some(Self { stage: Stage::Done(cause), ..self })
+    }
+
     /// Whether the pod was deleted, for whatever cause.
     pub fn is_done(&self) -> bool {
         matches!(self.stage, Stage::Done(_))
@@ -62,6 +68,17 @@ pub(super) struct Schedule {
 impl Schedule {
     pub(super) fn has(&self, pod: &Key) -> bool {
         self.evictions.lock().contains_key(pod)
+    }
+
+    /// The pods of a namespace whose eviction was announced and has not succeeded.
+    pub(super) fn announced(&self, namespace: &str) -> Vec<Key> {
+        let evictions = self.evictions.lock();
+        let is_due = |(key, eviction): &(&Key, &Eviction)| {
+            key.namespace == namespace && eviction.stage == Stage::Announced
+        };
+        let mut due: Vec<Key> = evictions.iter().filter(is_due).map(|(key, _)| key.clone()).collect();
+        due.sort_unstable();
+        due
     }
 
     pub(super) fn get(&self, pod: &Key) -> Option<Eviction> {

@@ -9,26 +9,27 @@ use flyball_common::index::by_node;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::gates::Gate;
-use flyball_runtime::metrics::{Counter, Family, Histogram, Stability};
-use flyball_runtime::{Context, Next, Reconcile, SyncError};
+use flyball_runtime::metrics::{Counter, EVICTION_SECONDS, Family, Histogram, Stability};
+use flyball_runtime::{Context, ErrorKinds, Next, Reconcile, SyncError};
 use tokio::time::Instant;
 
 use super::NAME;
+use super::invariants;
 use super::plan::{View, has_no_execute, plan};
-use super::schedule::{Cause, Eviction, Schedule, Stage};
+use super::schedule::{Schedule, Stage};
 
 static DELETIONS: Family = Family::counter(
     "taint_eviction_controller_pod_deletions_total",
     Stability::Alpha,
     &[],
-    "Pods that were deleted because of a taint.",
+    "Total number of Pods deleted by TaintEvictionController since its start.",
 );
 static LATENCY: Family = Family::histogram(
     "taint_eviction_controller_pod_deletion_duration_seconds",
     Stability::Alpha,
     &[],
-    &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0],
-    "Time between the end of a pod's toleration time and its deletion.",
+    EVICTION_SECONDS,
+    "Latency, in seconds, between the time when a taint effect has been activated for the Pod and its deletion via TaintEvictionController.",
 );
 
 /// Syncs the pods of nodes whose taints have changed.
@@ -62,6 +63,7 @@ pub(super) struct Pods {
     schedule: Arc<Schedule>,
     compares_numbers: bool,
     tracks_generation: bool,
+    respects_budgets: bool,
     deletions: Counter,
     latency: Histogram,
 }
@@ -77,7 +79,19 @@ impl Pods {
         let tracks_generation = cx.gates.enabled(Gate::PodObservedGenerationTracking);
         let (deletions, latency) = (cx.metrics.counter(&DELETIONS, &[]), cx.metrics.histogram(&LATENCY, &[]));
         let events = cx.events.with_source(NAME);
-        Self { events, cx, nodes, pods, schedule, compares_numbers, tracks_generation, deletions, latency }
+        let respects_budgets = cx.config.flyball.taint_eviction_respects_budgets;
+        Self {
+            events,
+            cx,
+            nodes,
+            pods,
+            schedule,
+            compares_numbers,
+            tracks_generation,
+            respects_budgets,
+            deletions,
+            latency,
+        }
     }
 }
 
@@ -87,33 +101,36 @@ impl Reconcile for Pods {
         let node_of = |pod: &Arc<Pod>| self.nodes.store().get(&Key::cluster(pod.spec.node_name.clone()));
         let node = pod.as_ref().and_then(node_of);
         let taints = node.map(|node| node.spec.taints.clone());
-        let (eviction, plan) = plan(&View {
+        let view = View {
             key,
             pod: pod.as_deref(),
             taints: taints.as_deref(),
             scheduled: scheduled.as_ref(),
             compares_numbers: self.compares_numbers,
             tracks_generation: self.tracks_generation,
+            respects_budgets: self.respects_budgets,
             now: Instant::now(),
             wall: self.cx.clock.now(),
-        });
+        };
+        let (eviction, plan) = plan(&view);
+        self.cx.judge(|| invariants::check(&view, eviction.as_ref(), &plan));
         let executed = eviction.clone().filter(|eviction| eviction.stage == Stage::Announced);
         self.schedule.set(key, eviction);
         // Upstream's events name the pod without its uid.
         let about = ObjectRef::named::<Pod>(&key.namespace, &key.name, &Uid::default());
         let executor = self.cx.executor(key).about(about).events(&self.events);
-        let next = plan.next();
-        executor.record_waiting(plan.waiting);
-        let outcome = executor.perform(plan.effects).await;
-        for due in outcome.written().filter_map(|done| done.tag) {
+        let done = executor.run(plan).await;
+        for due in done.outcome.written().filter_map(|done| done.tag) {
             self.deletions.inc();
             self.latency.observe(due.elapsed().as_secs_f64());
         }
-        if let Some(eviction) = executed.filter(|_| outcome.is_ok()) {
-            let is_there = self.pods.store().get(key).is_some();
-            let cause = pod.filter(|_| is_there).map(|pod| Cause::of(&pod, taints.as_deref()));
-            self.schedule.set(key, cause.map(|cause| Eviction { stage: Stage::Done(cause), ..eviction }));
+        // A change of the pod or of a budget brings a refused one back.
+        let is_refused =
+            done.outcome.ignored().any(|(_, error)| ErrorKinds::DISRUPTION_BUDGET.contains(error));
+        if let Some(eviction) = executed.filter(|_| done.outcome.is_ok() && !is_refused) {
+            let cached = pod.filter(|_| self.pods.store().get(key).is_some());
+            self.schedule.set(key, eviction.after_deletion(cached.as_deref(), taints.as_deref()));
         }
-        outcome.result().map(|()| next)
+        done.result()
     }
 }

@@ -1,6 +1,7 @@
 //! Which changes may lead to an eviction, or cancel one. Pods change all the time and few nodes are tainted.
 
 use flyball_api::pod::Pod;
+use flyball_api::pod_disruption_budget::PodDisruptionBudget;
 use flyball_api::taint::Taint;
 use flyball_api::{Key, Node};
 use flyball_cache::Change;
@@ -14,6 +15,24 @@ pub fn node_changed(change: &Change<'_, Node>) -> bool {
         change.old.map(|old| no_execute(&old.spec.taints).collect()).unwrap_or_default();
     let after: Vec<&Taint> = no_execute(&new.spec.taints).collect();
     before != after
+}
+
+/// Whether a disruption budget may now allow what it refused before.
+pub fn budget_changed(change: &Change<'_, PodDisruptionBudget>) -> bool {
+    let allows = |budget: &PodDisruptionBudget| budget.status.disruptions_allowed > 0;
+    match (change.old, change.new) {
+        (None, None) => false,
+        (_, None) => true,
+        (old, Some(new)) => {
+            allows(new)
+                && old.is_none_or(|old| old.status != new.status || old.metadata.uid != new.metadata.uid)
+        }
+    }
+}
+
+/// Whether a pod that is to be evicted no longer serves.
+pub fn has_become_unready(change: &Change<'_, Pod>) -> bool {
+    matches!((change.old, change.new), (Some(old), Some(new)) if old.is_ready() && !new.is_ready())
 }
 
 /// Whether a pod was bound to a tainted node, has other tolerations there, or is gone before its eviction.

@@ -17,6 +17,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 pub mod triggers;
+mod types;
 mod variables;
 
 use std::sync::Arc;

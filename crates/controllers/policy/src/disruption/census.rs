@@ -44,7 +44,8 @@ pub fn count<'a>(view: &View<'a>) -> Census<'a> {
     census
 }
 
-/// Whether a pod was created after the budget, as far as its latest version and timestamps of whole seconds show.
+/// Whether a pod was created after the budget, as far as its latest version and timestamps of whole seconds show. Versions of
+/// resources in separate etcds (`--etcd-servers-overrides`) show nothing: then a sync is delayed once without need, or not.
 pub fn is_newer(pod: &Pod, budget: &PodDisruptionBudget) -> bool {
     let (pod, budget) = (&pod.metadata, &budget.metadata);
     pod.resource_version > budget.resource_version && pod.creation_timestamp >= budget.creation_timestamp

@@ -1,5 +1,6 @@
 //! The scale of owners whose kinds are cached.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flyball_api::{
@@ -7,6 +8,7 @@ use flyball_api::{
     StatefulSet, Uid,
 };
 use flyball_cache::Informer;
+use smol_str::SmolStr;
 
 /// A kind with a number of replicas.
 pub(super) trait Scaled {
@@ -47,6 +49,20 @@ pub(super) struct Scale {
     /// Of the owner, or of the Deployment above it: ReplicaSets of one Deployment are counted once.
     pub(super) uid: Uid,
     pub(super) replicas: i32,
+}
+
+/// The replicas of the owners of a budget's pods.
+#[derive(Debug, Default)]
+pub(super) struct Total(BTreeMap<SmolStr, i32>);
+
+impl Total {
+    pub(super) fn add(&mut self, scale: &Scale) {
+        self.0.insert(scale.uid.to_smol_str(), scale.replicas);
+    }
+
+    pub(super) fn replicas(&self) -> i32 {
+        self.0.values().fold(0, |sum, replicas| sum.saturating_add(*replicas))
+    }
 }
 
 /// The caches of the kinds that own most pods.

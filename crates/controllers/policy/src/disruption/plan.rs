@@ -97,7 +97,7 @@ pub fn plan(view: &View<'_>) -> Plan {
 pub fn after_failure(view: &View<'_>, failure: &Failure) -> Option<Write> {
     let error = failure.error.as_ref()?;
     // The budget has changed since, or the answer was lost: nothing is known to be wrong.
-    if error.is_conflict() || error.outcome_unknown() || view.required().is_err() {
+    if error.is_conflict() || error.outcome_unknown() || error.is_outdated() || view.required().is_err() {
         return None;
     }
     refuse(view, &Chain(error).to_string())

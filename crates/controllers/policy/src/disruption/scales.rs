@@ -1,13 +1,16 @@
-//! The scale of owners of any other kind: found by discovery, and read live from their `scale` subresource.
+//! The scale of owners of any other kind: found by discovery, and read live from their `scale` subresource. What an answer
+//! means is pure.
 
 use std::time::Duration;
 
 use flyball_api::{Key, OwnerReference, ResourceType, Uid};
 use flyball_client::{Client, DiscoveredResource, Discovery, Error, Request, Verb};
 use flyball_common::served::Served;
+use flyball_runtime::Chain;
 use serde::Deserialize;
 
 use super::owners::Scale;
+use super::plan::Problem;
 
 /// The least time between two reads of discovery, even if owners are not found in it.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(5);
@@ -28,6 +31,46 @@ pub(super) struct Answer {
     pub(super) scale: Result<Option<Scale>, Unknown>,
     /// The cached discovery may be out of date: read again after this long.
     pub(super) again_after: Option<Duration>,
+}
+
+impl Answer {
+    /// The scale of the owner of a pod.
+    ///
+    /// # Errors
+    /// It is not known, so that there is no sum: why, and the error of the request, if one failed.
+    pub(super) fn known(self, pod: &str) -> Result<Scale, (Problem, Option<Error>)> {
+        let Self { scale, again_after } = self;
+        let (message, error) = match scale {
+            Ok(Some(scale)) => return Ok(scale),
+            Ok(None) => (format!("found no controllers for pod {pod:?}"), None),
+            Err(Unknown::Api(error)) => (Chain(&error).to_string(), Some(error)),
+            Err(unknown) => (unknown.to_string(), None),
+        };
+        Err((Problem::Scale { message, again_after }, error))
+    }
+}
+
+/// Whether what was found in cached discovery can be relied on.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    Full,
+    /// Discovery was read so recently that it is read again only after this long.
+    For(Duration),
+    /// Discovery has to be read again.
+    None,
+}
+
+impl Trust {
+    /// `age` is that of the cached discovery; `None` if it was just read.
+    pub(super) fn of(scale: &Result<Option<Scale>, Unknown>, age: Option<Duration>) -> Self {
+        // An owner or its kind that was not found may be served in another version by now.
+        let is_answer = matches!(scale, Ok(Some(_)) | Err(Unknown::Api(_)));
+        match age.filter(|_| !is_answer) {
+            None => Self::Full,
+            Some(age) if age < DISCOVERY_INTERVAL => Self::For(DISCOVERY_INTERVAL - age),
+            Some(_) => Self::None,
+        }
+    }
 }
 
 /// Reads scales, with cached discovery.
@@ -66,16 +109,13 @@ impl Scales {
             Err(error) => return certain(Err(Unknown::Api(error))),
         };
         let scale = self.read_served(&served, namespace, owner).await;
-        let is_answer = matches!(scale, Ok(Some(_)) | Err(Unknown::Api(_)));
-        match age {
-            Some(age) if !is_answer && age < DISCOVERY_INTERVAL => {
-                Answer { scale, again_after: Some(DISCOVERY_INTERVAL - age) }
-            }
-            Some(_) if !is_answer => match self.served.discover().await {
+        match Trust::of(&scale, age) {
+            Trust::Full => certain(scale),
+            Trust::For(delay) => Answer { scale, again_after: Some(delay) },
+            Trust::None => match self.served.discover().await {
                 Ok(served) => certain(self.read_served(&served, namespace, owner).await),
                 Err(error) => certain(Err(Unknown::Api(error))),
             },
-            _ => certain(scale),
         }
     }
 

@@ -3,7 +3,6 @@
 //! The scale of owners that are not cached, and the whole pod whose condition is removed, are live reads: both are part of
 //! the views.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
@@ -14,13 +13,13 @@ use flyball_common::informer_lag::Misses;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::gates::Gate;
-use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
+use flyball_runtime::{Context, Next, Reconcile, SyncError};
 
 use super::demand::{Demand, owners_of};
 use super::invariants;
-use super::owners::Owners;
+use super::owners::{Owners, Total};
 use super::plan::{Problem, View, after_failure, plan};
-use super::scales::{Answer, Scales, Unknown};
+use super::scales::Scales;
 use super::selection::{budgets_selecting, pods_of};
 use super::stale;
 
@@ -57,17 +56,15 @@ impl Reconcile for Controller {
         if view.is_early() {
             self.delayed.insert(key);
         }
-        if let Some(delay) = plan.requeue {
+        let executor = self.cx.executor(key).about(ObjectRef::of(&*budget)).events(&self.events);
+        let done = executor.run(plan).await;
+        if let Next::After(delay) = done.next {
             self.recheck.add_after(key.clone(), delay);
         }
-        let executor = self.cx.executor(key).about(ObjectRef::of(&*budget)).events(&self.events);
-        executor.record_waiting(plan.waiting);
-        executor.perform(plan.effects).await.result()?;
-        let written = executor.perform(plan.status).await;
-        if let Some(failure) = written.failure() {
+        if let Some(failure) = done.status.failure() {
             executor.perform(after_failure(&view, failure)).await.result()?;
         }
-        written.result()?;
+        done.result()?;
         let doing = || format!("reading the scale of the owners of pods of {key}");
         failure.map_or(Ok(Next::Settled), |error| Err(SyncError::api(doing())(error)))
     }
@@ -84,25 +81,18 @@ impl Controller {
             return (Ok(0), None);
         }
         let namespace = &budget.metadata.namespace;
-        let mut scales = BTreeMap::new();
+        let mut total = Total::default();
         for (owner, pod) in owners_of(pods).owners {
-            if let Some(scale) = self.owners.scale(namespace, owner) {
-                scales.insert(scale.uid.to_smol_str(), scale.replicas);
-                continue;
-            }
-            let Answer { scale, again_after } = self.scales.read(namespace, owner).await;
-            let (message, error) = match scale {
-                Ok(Some(scale)) => {
-                    scales.insert(scale.uid.to_smol_str(), scale.replicas);
-                    continue;
-                }
-                Ok(None) => (format!("found no controllers for pod {:?}", pod.metadata.name), None),
-                Err(Unknown::Api(error)) => (Chain(&error).to_string(), Some(error)),
-                Err(unknown) => (unknown.to_string(), None),
+            let known = match self.owners.scale(namespace, owner) {
+                Some(scale) => Ok(scale),
+                None => self.scales.read(namespace, owner).await.known(&pod.metadata.name),
             };
-            return (Err(Problem::Scale { message, again_after }), error);
+            match known {
+                Ok(scale) => total.add(&scale),
+                Err((problem, error)) => return (Err(problem), error),
+            }
         }
-        (Ok(scales.values().fold(0_i32, |sum, replicas| sum.saturating_add(*replicas))), None)
+        (Ok(total.replicas()), None)
     }
 }
 

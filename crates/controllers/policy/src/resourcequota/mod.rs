@@ -10,17 +10,17 @@
 //!   synced as soon as it is watched, not with the next full resync; a resource that cannot be listed leaves only its own
 //!   amounts unknown; an unchanged status is not written.
 //!
-//! In reading order: [`names`] are the resource names in a quota, [`scopes`] select the objects it counts, [`usage`] adds
-//! them up, [`plan`] writes the status; [`triggers`], [`catalog`] and `monitors` decide when to sync.
-//! Besides `sync.rs`, `monitors` is async: discovery is a live read that decides which informers run. It writes nothing.
+//! In reading order: [`names`] are the resource names in a quota, [`scopes`] select the objects it counts, [`usage`] adds them up,
+//! [`plan`] writes the status; [`triggers`], [`catalog`] and `monitors` decide when to sync. Besides `sync.rs`, `monitors` is
+//! async: it decides which informers run, after each round of discovery (`common::discovery`). It writes nothing.
 
-mod board;
 pub mod catalog;
 pub mod invariants;
 mod monitors;
 pub mod names;
 pub mod plan;
 pub mod scopes;
+mod shared;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -30,10 +30,11 @@ pub mod usage;
 use std::sync::Arc;
 
 use flyball_api::ResourceQuota;
+use flyball_common::discovery::Rounds;
 use flyball_runtime::{Context, StartError, Tasks};
 
-use board::Board;
 use monitors::Monitors;
+use shared::Shared;
 use sync::Controller;
 use usage::Features;
 
@@ -47,29 +48,30 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let (routine, missing) = (tasks.queue("resourcequota_primary"), tasks.queue("resourcequota_priority"));
     let quotas = cx.informer::<ResourceQuota>();
     let replenished = cx.metrics.passage("resource_quota_controller_resource_changes");
-    let board = Arc::new(Board::new(
+    let shared = Arc::new(Shared::new(
         quotas.clone(),
         Features::of(&cx.gates),
         routine.clone(),
         missing.clone(),
         replenished,
     ));
-    let monitors = Arc::new(Monitors::new(cx.clone(), board.clone()));
+    let rounds = Arc::new(Rounds::new(&cx.client));
+    let monitors = Arc::new(Monitors::new(cx.clone(), shared.clone()));
     tasks.on(&quotas, {
-        let board = board.clone();
-        move |change| board.quota_changed(change)
+        let shared = shared.clone();
+        move |change| shared.quota_changed(change)
     });
-    // A standby reads discovery and lists, too.
+    // A standby reads discovery and lists, too. No quota can be synced before.
     tasks.prepare({
-        let monitors = monitors.clone();
-        async move { monitors.first().await }
+        let (rounds, monitors) = (rounds.clone(), monitors.clone());
+        async move { rounds.until_read(&*monitors).await }
     });
-    tasks.spawn("discovery", async move { monitors.follow().await });
+    tasks.spawn("discovery", async move { rounds.repeat(&*monitors).await });
     if !period.is_zero() {
-        let board = board.clone();
-        tasks.resync(period, move || board.sweep());
+        let shared = shared.clone();
+        tasks.resync(period, move || shared.sweep());
     }
-    let controller = Arc::new(Controller { cx, board });
+    let controller = Arc::new(Controller { cx, shared });
     tasks.workers(&routine, workers, controller.clone());
     tasks.workers(&missing, workers, controller);
     Ok(())

@@ -7,14 +7,13 @@ use std::time::Duration;
 use flyball_api::pod::Pod;
 use flyball_api::{DeviceClass, PersistentVolumeClaim, Resource, ResourceClaim, ResourceType, Service};
 use flyball_cache::{AnyInformer, Subscription};
-use flyball_client::Client;
-use flyball_common::discovery;
+use flyball_client::Discovery;
+use flyball_common::discovery::{Follow, filled};
 use flyball_runtime::Context;
-use futures::future::join_all;
 use parking_lot::Mutex;
 
-use super::board::Board;
 use super::catalog::quotable;
+use super::shared::Shared;
 use super::triggers;
 use super::usage::device_claims::Claims;
 use super::usage::{Objects, Source, id};
@@ -24,8 +23,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct Monitors {
     cx: Arc<Context>,
-    discovery: Client,
-    board: Arc<Board>,
+    shared: Arc<Shared>,
     running: Mutex<BTreeMap<ResourceType, Monitor>>,
 }
 
@@ -48,32 +46,16 @@ impl Monitor {
 }
 
 impl Monitors {
-    pub(super) fn new(cx: Arc<Context>, board: Arc<Board>) -> Self {
-        Self { discovery: discovery::client(&cx.client), cx, board, running: Mutex::default() }
+    pub(super) fn new(cx: Arc<Context>, shared: Arc<Shared>) -> Self {
+        Self { cx, shared, running: Mutex::default() }
     }
+}
 
-    /// Finds the resources for the first time. No quota can be synced before.
-    pub(super) async fn first(&self) {
-        while !self.round().await {
-            tokio::time::sleep(discovery::pause(false)).await;
-        }
-    }
-
-    /// Reads discovery periodically, for as long as the controller runs.
-    pub(super) async fn follow(&self) {
-        let mut pause = discovery::PERIOD;
-        loop {
-            tokio::time::sleep(pause).await;
-            pause = discovery::pause(self.round().await);
-        }
-    }
-
-    /// Reads discovery, starts informers for new resources and stops those of resources that are no longer served. Returns
-    /// whether discovery could be read.
-    async fn round(&self) -> bool {
-        let Some(discovery) = discovery::read(&self.discovery).await else { return false };
+impl Follow for Monitors {
+    /// Starts informers for new resources and stops those of resources that are no longer served.
+    async fn follow(&self, discovery: &Discovery) {
         let followed: Vec<ResourceType> = self.running.lock().keys().cloned().collect();
-        let wanted = quotable(&discovery, followed.iter().cloned());
+        let wanted = quotable(discovery, followed.iter().cloned());
         let unwanted = followed.iter().filter(|resource| !wanted.contains(resource));
         let (moved, gone): (Vec<_>, Vec<_>) =
             unwanted.partition(|resource| wanted.iter().any(|other| id(other) == id(resource)));
@@ -83,17 +65,18 @@ impl Monitors {
         for resource in &wanted {
             self.start(resource);
         }
-        // Only now: until the new version is there, the board counts on the informer of the old one, and so keeps it.
+        // Only now: until the new version is there, `Shared` counts on the informer of the old one, and so keeps it.
         for resource in moved {
             self.stop(resource, true);
         }
-        self.filled().await;
+        self.await_lists().await;
         self.announce();
-        true
     }
+}
 
+impl Monitors {
     /// Waits for new lists, with a timeout.
-    async fn filled(&self) {
+    async fn await_lists(&self) {
         let waiting: Vec<Arc<dyn AnyInformer>> = {
             let running = self.running.lock();
             running
@@ -102,10 +85,8 @@ impl Monitors {
                 .flat_map(|monitor| monitor.informers.clone())
                 .collect()
         };
-        let lists = join_all(waiting.iter().map(|informer| informer.synced()));
-        if tokio::time::timeout(LIST_TIMEOUT, lists).await.is_err() {
-            let late = waiting.iter().filter(|informer| !informer.has_synced());
-            let late: Vec<String> = late.map(|informer| informer.resource().to_string()).collect();
+        let late = filled(&waiting, LIST_TIMEOUT).await;
+        if !late.is_empty() {
             tracing::warn!(
                 ?late,
                 "some resources cannot be listed; what is used of them stays as last known"
@@ -123,15 +104,15 @@ impl Monitors {
             }
         }
         for id in &filled {
-            self.board.resource_changed(id);
+            self.shared.resource_changed(id);
         }
     }
 
     fn stop(&self, resource: &ResourceType, is_moved: bool) {
         let Some(monitor) = self.running.lock().remove(resource) else { return };
         if !is_moved {
-            self.board.retire(&id(resource));
-            self.board.resource_changed(&id(resource));
+            self.shared.retire(&id(resource));
+            self.shared.resource_changed(&id(resource));
             tracing::info!(%resource, "resource is no longer served, its objects are no longer counted");
         }
         drop(monitor);
@@ -149,20 +130,20 @@ impl Monitors {
         let seen = informers.clone();
         let source =
             Source::new(&id(resource), objects, move || seen.iter().all(|informer| informer.has_synced()));
-        self.board.put(id(resource), source);
+        self.shared.put(id(resource), source);
         let monitor = Monitor { informers, is_announced: false, _subscription: subscription };
         self.running.lock().insert(resource.clone(), monitor);
     }
 
     /// The caches of a resource, and a trigger for changes after which less is used.
     fn open(&self, resource: &ResourceType) -> (Objects, Vec<Arc<dyn AnyInformer>>, Subscription) {
-        let (cx, board, id) = (&self.cx, self.board.clone(), id(resource));
-        let features = board.features;
+        let (cx, shared, id) = (&self.cx, self.shared.clone(), id(resource));
+        let features = shared.features;
         if *resource == Pod::TYPE {
             let (pods, clock) = (cx.informer::<Pod>(), cx.clock);
             let subscription = cx.subscribe(&pods, move |change| {
                 if triggers::pod_uses_less(change, features.resize, clock.now()) {
-                    board.replenish(&id, &change.object().metadata.namespace);
+                    shared.replenish(&id, &change.object().metadata.namespace);
                 }
             });
             return (Objects::Pods(pods.store().clone()), vec![pods], subscription);
@@ -171,7 +152,7 @@ impl Monitors {
             let services = cx.informer::<Service>();
             let subscription = cx.subscribe(&services, move |change| {
                 if triggers::service_uses_less(change) {
-                    board.replenish(&id, &change.object().metadata.namespace);
+                    shared.replenish(&id, &change.object().metadata.namespace);
                 }
             });
             return (Objects::Services(services.store().clone()), vec![services], subscription);
@@ -180,7 +161,7 @@ impl Monitors {
             let claims = cx.informer::<PersistentVolumeClaim>();
             let subscription = cx.subscribe(&claims, move |change| {
                 if triggers::claim_uses_less(change) {
-                    board.replenish(&id, &change.object().metadata.namespace);
+                    shared.replenish(&id, &change.object().metadata.namespace);
                 }
             });
             return (Objects::VolumeClaims(claims.store().clone()), vec![claims], subscription);
@@ -196,7 +177,7 @@ impl Monitors {
         };
         let subscription = cx.subscribe_meta(&*informers[0], move |change| {
             if let Some(deleted) = change.old.filter(|_| triggers::is_deleted(change)) {
-                board.replenish(&id, &deleted.namespace);
+                shared.replenish(&id, &deleted.namespace);
             }
         });
         (objects, informers, subscription)
@@ -206,7 +187,7 @@ impl Monitors {
     fn open_device_claims(&self) -> (Objects, Vec<Arc<dyn AnyInformer>>) {
         let claims = self.cx.informer::<ResourceClaim>();
         let mut informers: Vec<Arc<dyn AnyInformer>> = vec![claims.clone()];
-        let extended = self.board.features.extended_devices.then(|| {
+        let extended = self.shared.features.extended_devices.then(|| {
             let (pods, classes) = (self.cx.informer::<Pod>(), self.cx.informer::<DeviceClass>());
             informers.extend([pods.clone() as Arc<dyn AnyInformer>, classes.clone()]);
             (pods.store().clone(), classes.store().clone())

@@ -54,7 +54,7 @@ pub fn plan(view: &View<'_>) -> Plan {
         let waiting = pool.slices.first().map(|slice| Waiting::on::<ResourceSlice>(&slice.key(), until));
         return Plan::default().waiting_for(waiting);
     }
-    let why = "it asks how many devices are available";
+    let why = "the request has no status yet";
     Plan::default().with_status(Write::status(view.request, &answer(view, &pools, limit)).why(why))
 }
 

@@ -4,34 +4,31 @@ use std::sync::Arc;
 
 use flyball_api::{Key, Object, ResourceClaim, ResourcePoolStatusRequest, ResourceSlice};
 use flyball_cache::Informer;
-use flyball_runtime::metrics::{Family, Stability};
+use flyball_runtime::metrics::{DOUBLING_SECONDS as SECONDS, Family, Stability};
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 use tokio::time::Instant;
 
 use super::plan::{View, plan};
 use super::{ALLOCATED, BY_DRIVER};
 
-const SECONDS: &[f64] = &[
-    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
-];
 static PROCESSED: Family = Family::counter(
     "resourcepoolstatusrequest_controller_requests_processed_total",
     Stability::Alpha,
     &["driver_name"],
-    "Requests that were answered, or could not be.",
+    "Total number of ResourcePoolStatusRequests processed",
 );
 static ERRORS: Family = Family::counter(
     "resourcepoolstatusrequest_controller_request_processing_errors_total",
     Stability::Alpha,
     &["driver_name"],
-    "Requests whose answer could not be written.",
+    "Total number of errors encountered while processing ResourcePoolStatusRequests",
 );
 static DURATION: Family = Family::histogram(
     "resourcepoolstatusrequest_controller_request_processing_duration_seconds",
     Stability::Alpha,
     &["driver_name"],
     SECONDS,
-    "How long it took to answer a request.",
+    "Time taken to process a ResourcePoolStatusRequest",
 );
 
 pub(super) struct Controller {

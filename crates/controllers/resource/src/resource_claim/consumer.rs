@@ -2,7 +2,7 @@
 
 use flyball_api::pod::{Phase, Pod, PodResourceClaim, PodResourceClaimStatus};
 use flyball_api::resource_claim::ConsumerReference;
-use flyball_api::{Object, ObjectMeta, OwnerReference, PodGroup, ResourceClaim};
+use flyball_api::{Object, ObjectMeta, OwnerReference, PodGroup, ResourceClaim, Uid};
 use smol_str::SmolStr;
 
 const SCHEDULING: &str = "scheduling.k8s.io";
@@ -185,4 +185,53 @@ pub fn consumer_of<'a>(pod: &'a Pod, group: Option<&'a PodGroup>, entry: &PodRes
 pub fn is_done(pod: &Pod) -> bool {
     let has_ended = matches!(pod.status.phase, Phase::Succeeded | Phase::Failed);
     has_ended || (pod.metadata.is_deleting() && pod.spec.node_name.is_empty())
+}
+
+/// Whether a pod that is gone had ended, or never run, by its last state in the cache.
+pub fn had_ended(gone: &Pod) -> bool {
+    gone.spec.node_name.is_empty() || is_done(gone)
+}
+
+/// What is known of the consumer that a ResourceClaim is reserved for.
+#[derive(Debug, Clone, Copy)]
+pub enum Found<'a> {
+    /// The cache has shown its deletion.
+    Deleted,
+    /// The pod of its name in the cache.
+    Pod(Option<&'a Pod>),
+    Group(Option<&'a PodGroup>),
+    /// A kind that is not watched.
+    Unwatched,
+}
+
+/// Whether a consumer uses the ResourceClaim that is reserved for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    Yes,
+    No,
+    /// The cache lacks the consumer, which may be new: it uses the ResourceClaim if the server has it.
+    IfItExists(Kind),
+}
+
+impl Use {
+    pub fn of(uid: &Uid, found: Found<'_>) -> Self {
+        let yes_if = |is_used| if is_used { Self::Yes } else { Self::No };
+        match found {
+            Found::Deleted => Self::No,
+            Found::Pod(Some(pod)) => yes_if(pod.uid() == uid && !is_done(pod)),
+            Found::Pod(None) => Self::IfItExists(Kind::Pod),
+            Found::Group(Some(group)) => yes_if(group.uid() == uid),
+            Found::Group(None) => Self::IfItExists(Kind::Group),
+            // It is for others to say when such a consumer has ended.
+            Found::Unwatched => Self::Yes,
+        }
+    }
+}
+
+/// Whether the pod that a ResourceClaim was generated for has ended or was replaced. `cached` is the pod of its name; `had_ended` is
+/// what is remembered of one that is gone. One that the cache lacks may be new; if it is gone and had run, the garbage
+/// collector deletes the ResourceClaim. Upstream deletes that of a pod without a node if it syncs it between the two events of
+/// the pod's deletion, which it mostly does.
+pub fn is_owner_done(owner: &OwnerReference, cached: Option<&Pod>, had_ended: bool) -> bool {
+    cached.map_or(had_ended, |pod| *pod.uid() != owner.uid || is_done(pod))
 }

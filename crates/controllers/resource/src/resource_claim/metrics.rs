@@ -13,13 +13,13 @@ static CREATES: Family = Family::counter(
     "resourceclaim_controller_creates_total",
     Stability::Alpha,
     &["status", "admin_access"],
-    "Claims that were to be made, by outcome and by whether they ask for access as an administrator.",
+    "Number of ResourceClaims creation requests, categorized by creation status and admin access",
 );
 static CLAIMS: Family = Family::gauge(
     "resourceclaim_controller_resource_claims",
     Stability::Alpha,
     &["allocated", "admin_access", "source"],
-    "Claims by whether they are allocated, whether they ask for access as an administrator, and where they come from.",
+    "Number of ResourceClaims, categorized by allocation status, admin access, and source. Source can be 'resource_claim_template' (created from a template), 'extended_resource' (extended resources), or empty (manually created by a user).",
 );
 /// The annotation of ResourceClaims that the scheduler creates for extended resources.
 const EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";

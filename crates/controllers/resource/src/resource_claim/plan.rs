@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use flyball_api::pod::{Pod, PodResourceClaim};
-use flyball_api::{Key, Object, PodGroup, ResourceClaim, ResourceClaimTemplate};
+use flyball_api::{Key, Object, PodGroup, ResourceClaim, ResourceClaimTemplate, ResourceVersion};
 use flyball_client::Patch;
 use flyball_runtime::{Effect, ErrorKinds, Event, Message, Outcome, Plan, Waiting, Write};
 use serde_json::{Value, json};
@@ -63,6 +63,11 @@ impl fmt::Display for NeedError {
 
 /// An entry of a consumer with what it needs.
 pub type EntryNeed = (SmolStr, Result<Need, NeedError>);
+
+/// Whether an entry may fail only because the informer of the templates, which has reached this version, lags behind the pod.
+pub fn may_lag(needs: &[EntryNeed], templates: ResourceVersion, pod: &Pod) -> bool {
+    needs.iter().any(|(_, need)| need.is_err()) && templates < pod.metadata.resource_version
+}
 
 /// Marks the creation of a ResourceClaim in an outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -56,7 +56,7 @@ pub fn plan(claim: &ResourceClaim, release: &Release) -> Plan {
 }
 
 /// Removes the finalizer and deletes the ResourceClaim, after its status was written with this result.
-pub fn after(claim: &ResourceClaim, release: &Release, written: Option<&ObjectMeta>) -> Plan {
+pub fn after(claim: &ResourceClaim, release: &Release, written: Option<&ObjectMeta>) -> Vec<Write> {
     let unprotected = || {
         let mut current = claim.clone();
         current.metadata = written.unwrap_or(&claim.metadata).clone();
@@ -70,5 +70,5 @@ pub fn after(claim: &ResourceClaim, release: &Release, written: Option<&ObjectMe
         delete.ignore_only(ErrorKinds::NOT_FOUND).why("the pod that it was generated for has ended")
     };
     let unprotected = release.remove_finalizer.then(unprotected);
-    Plan::of(unprotected.into_iter().chain(release.delete.then(delete)))
+    unprotected.into_iter().chain(release.delete.then(delete)).collect()
 }

@@ -6,20 +6,20 @@ use flyball_api::pod::{Pod, PodResourceClaim};
 use flyball_api::resource_claim::ConsumerReference;
 use flyball_api::{Key, Object, PodGroup, Resource, ResourceClaim, ResourceClaimTemplate, Uid};
 use flyball_cache::{Informer, Progress};
-use flyball_client::Error;
 use flyball_common::index::owned;
 use flyball_common::informer_lag::{INFORMER_LAG, Misses};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::plan::Answer;
-use flyball_runtime::{Context, Effect, Executor, Next, Outcome, Reconcile, SyncError};
+use flyball_runtime::{Context, Effect, Executed, Executor, Next, Outcome, Reconcile, SyncError};
 use parking_lot::Mutex;
 use smol_str::SmolStr;
 
-use super::consumer::{Consumer, Kind, is_done, owning_pod, reserved_for};
+use super::consumer::{Consumer, Found, Kind, Use, is_owner_done, owning_pod, reserved_for};
+use super::invariants;
 use super::memory::{Deleted, Generated, UntilRestore};
 use super::metrics;
 use super::plan::{
-    Creation, ENTRY, EntryNeed, Gates, Known, after, group_need, needs_work, plan, pod_need, reserve,
+    Creation, ENTRY, EntryNeed, Gates, Known, after, group_need, may_lag, needs_work, plan, pod_need, reserve,
 };
 use super::release::{self, release};
 use super::triggers::Work;
@@ -91,8 +91,7 @@ impl Controller {
         let need = |entry: &PodResourceClaim| pod_need(&pod, group, entry, self, self.gates);
         let needs: Vec<EntryNeed> =
             consumer.entries.iter().map(|entry| (entry.name.clone(), need(entry))).collect();
-        let may_lag = || self.templates.version_reached() < pod.metadata.resource_version;
-        if needs.iter().any(|(_, need)| need.is_err()) && may_lag() && self.misses.insert(key) {
+        if may_lag(&needs, self.templates.version_reached(), &pod) && self.misses.insert(key) {
             return Ok(Next::After(INFORMER_LAG));
         }
         let reservations = reserve(&pod, group, self, self.gates.groups);
@@ -131,13 +130,13 @@ impl Controller {
         reservations: Vec<Effect>,
     ) -> Result<Next, SyncError> {
         let plan = plan(consumer, needs);
-        executor.record_waiting(plan.waiting);
-        let outcome = executor.perform(plan.effects).await;
-        self.record_creations(consumer, &outcome);
-        let recorded = after(consumer, needs, &outcome);
-        outcome.result()?;
+        self.cx.judge(|| invariants::check_creations(consumer, &plan));
+        let done = executor.run(plan).await;
+        self.record_creations(consumer, &done.outcome);
+        let recorded = after(consumer, needs, &done.outcome);
+        let next = done.result()?;
         let rest = recorded.map(Effect::from).into_iter().chain(reservations);
-        executor.perform(rest).await.result().map(|()| Next::Settled)
+        executor.perform(rest).await.result().map(|()| next)
     }
 
     fn record_creations(&self, consumer: &Consumer<'_>, outcome: &Outcome<Creation>) {
@@ -161,15 +160,15 @@ impl Controller {
     async fn sync_claim(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(claim) = self.claims.store().get(key) else { return Ok(Next::Settled) };
         let remaining = self.remaining_consumers(key, &claim).await?;
-        let release = release(&claim, remaining, self.is_owner_done(&claim));
+        let release = release(&claim, remaining.clone(), self.is_owner_done(&claim));
+        self.cx.judge(|| invariants::check_release(&claim, &remaining, &release));
         let executor = self.cx.executor(key);
-        let plan = release::plan(&claim, &release);
-        executor.record_waiting(plan.waiting);
-        match executor.perform(plan.effects).await.answer()? {
-            Answer::Ignored(_) => Ok(Next::Settled),
+        let Executed { next, outcome, .. } = executor.run(release::plan(&claim, &release)).await;
+        match outcome.answer()? {
+            Answer::Ignored(_) => Ok(next),
             Answer::Written(metadata) => {
                 let rest = release::after(&claim, &release, metadata.as_deref());
-                executor.perform(rest.effects).await.result().map(|()| Next::Settled)
+                executor.perform(rest).await.result().map(|()| next)
             }
         }
     }
@@ -181,54 +180,51 @@ impl Controller {
     ) -> Result<Vec<ConsumerReference>, SyncError> {
         let mut remaining = vec![];
         for consumer in &claim.status.reserved_for {
-            let doing = || {
-                format!("checking whether {} {} uses ResourceClaim {key}", consumer.resource, consumer.name)
-            };
-            let is_in_use = self.is_in_use(&key.namespace, consumer).await;
-            if is_in_use.map_err(|error| SyncError::api(doing())(error))? {
+            if self.is_in_use(&key.namespace, consumer).await? {
                 remaining.push(consumer.clone());
             }
         }
         Ok(remaining)
     }
 
-    /// Whether a consumer exists and has not ended. One that the cache lacks may be new, so it is read from the server.
-    async fn is_in_use(&self, namespace: &str, consumer: &ConsumerReference) -> Result<bool, Error> {
-        let key = Key::new(namespace, consumer.name.as_str());
-        match (reserved_for(consumer), &self.groups) {
-            (Some(_), _) if self.deleted.lock().in_era(self.cx.informers.era()).has(&consumer.uid) => {
-                Ok(false)
+    /// Whether a consumer exists and has not ended.
+    async fn is_in_use(&self, namespace: &str, consumer: &ConsumerReference) -> Result<bool, SyncError> {
+        let (key, uid) = (Key::new(namespace, consumer.name.as_str()), &consumer.uid);
+        match self.known_use(&key, consumer) {
+            Use::Yes => Ok(true),
+            Use::No => Ok(false),
+            Use::IfItExists(Kind::Pod) => self.exists::<Pod>(&key, uid).await,
+            Use::IfItExists(Kind::Group) => self.exists::<PodGroup>(&key, uid).await,
+        }
+    }
+
+    /// What the caches say about it.
+    fn known_use(&self, key: &Key, consumer: &ConsumerReference) -> Use {
+        let is_deleted = || self.deleted.lock().in_era(self.cx.informers.era()).has(&consumer.uid);
+        let (pod, group);
+        let found = match (reserved_for(consumer), &self.groups) {
+            (Some(_), _) if is_deleted() => Found::Deleted,
+            (Some(Kind::Pod), _) => {
+                pod = self.pods.store().get(key);
+                Found::Pod(pod.as_deref())
             }
-            (Some(Kind::Pod), _) => match self.pods.store().get(&key) {
-                Some(pod) => Ok(*pod.uid() == consumer.uid && !is_done(&pod)),
-                None => self.exists::<Pod>(&key, &consumer.uid).await,
-            },
-            (Some(Kind::Group), Some(groups)) => match groups.store().get(&key) {
-                Some(group) => Ok(*group.uid() == consumer.uid),
-                None => self.exists::<PodGroup>(&key, &consumer.uid).await,
-            },
-            // Other kinds of consumers are not known to this controller.
-            _ => Ok(true),
-        }
+            (Some(Kind::Group), Some(groups)) => {
+                group = groups.store().get(key);
+                Found::Group(group.as_deref())
+            }
+            _ => Found::Unwatched,
+        };
+        Use::of(&consumer.uid, found)
     }
 
-    async fn exists<T: Resource>(&self, key: &Key, uid: &Uid) -> Result<bool, Error> {
-        match self.cx.client.get::<T>(key).await {
-            Ok(found) => Ok(found.uid() == uid),
-            Err(error) if error.is_not_found() => Ok(false),
-            Err(error) => Err(error),
-        }
+    async fn exists<T: Resource>(&self, key: &Key, uid: &Uid) -> Result<bool, SyncError> {
+        Ok(self.cx.find::<T>(key).await?.is_some_and(|found| found.uid() == uid))
     }
 
-    /// Whether the pod that a ResourceClaim was generated for has ended or was replaced. One that the cache lacks may be new; if it
-    /// is gone and had run, the garbage collector deletes the ResourceClaim. Upstream deletes that of a pod without a node if it
-    /// syncs it in the moment between the two events of the pod's deletion, which it mostly does.
     fn is_owner_done(&self, claim: &ResourceClaim) -> bool {
         let Some(owner) = owning_pod(claim) else { return false };
         let pod = self.pods.store().get(&Key::new(claim.metadata.namespace.as_str(), owner.name.as_str()));
-        match pod {
-            Some(pod) => *pod.uid() != owner.uid || is_done(&pod),
-            None => self.deleted.lock().in_era(self.cx.informers.era()).was_done(&owner.uid),
-        }
+        let had_ended = self.deleted.lock().in_era(self.cx.informers.era()).was_done(&owner.uid);
+        is_owner_done(owner, pod.as_deref(), had_ended)
     }
 }

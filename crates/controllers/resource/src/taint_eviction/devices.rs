@@ -1,5 +1,6 @@
-//! The taints of devices: from drivers in slices, and from administrators in DeviceTaintRules.
+//! What the caches show about devices: their slices, and their taints from drivers and from DeviceTaintRules.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_api::resource_claim::AllocatedDevice;
@@ -7,7 +8,7 @@ use flyball_api::{DeviceTaintRule, ResourceClaim, ResourceSlice};
 use flyball_cache::{Index, Informer};
 use smol_str::{SmolStr, format_smolstr};
 
-use super::plan::{DeviceTaint, NO_EXECUTE, evicting, selects};
+use super::plan::{self, DeviceTaint};
 
 /// Slices by driver and pool.
 pub(super) const SLICES_BY_POOL: Index<ResourceSlice> =
@@ -50,29 +51,18 @@ impl Devices {
         device: &AllocatedDevice,
         as_if: Option<&DeviceTaintRule>,
     ) -> Vec<DeviceTaint> {
-        let mut all: Vec<DeviceTaint> = vec![];
-        for slice in self.current(&device.driver, &device.pool) {
-            let found = slice.spec.devices.iter().find(|found| found.name == device.device);
-            let taints = found.into_iter().flat_map(|found| &found.taints);
-            all.extend(taints.filter(|taint| taint.effect == NO_EXECUTE).map(|taint| (taint.clone(), None)));
-        }
-        let rules = self.rules.iter().flat_map(|rules| rules.store().list());
-        let rules = rules.filter(|rule| rule.spec.taint.effect == NO_EXECUTE);
-        let mut add = |rule: &DeviceTaintRule| {
-            if selects(rule, &device.driver, &device.pool, &device.device) {
-                all.push(evicting(rule));
-            }
-        };
-        rules.for_each(|rule| add(&rule));
-        as_if.into_iter().for_each(add);
-        all
+        let rules = self.rules.as_ref().map(|rules| rules.store().list()).unwrap_or_default();
+        plan::taints(device, &self.current(&pool_key(&device.driver, &device.pool)), &rules, as_if)
     }
 
-    /// The slices of the latest generation of a pool; older ones do not count.
-    pub(super) fn current(&self, driver: &str, pool: &str) -> Vec<Arc<ResourceSlice>> {
-        let mut slices = self.slices.store().by(&SLICES_BY_POOL, &pool_key(driver, pool));
-        let latest = slices.iter().map(|slice| slice.spec.pool.generation).max();
-        slices.retain(|slice| Some(slice.spec.pool.generation) == latest);
-        slices
+    /// The slices of all pools that count.
+    pub(super) fn published(&self) -> Vec<Arc<ResourceSlice>> {
+        let pools: BTreeSet<SmolStr> =
+            self.slices.store().list().iter().map(|slice| pool_of(slice)).collect();
+        pools.iter().flat_map(|pool| self.current(pool)).collect()
+    }
+
+    fn current(&self, pool: &str) -> Vec<Arc<ResourceSlice>> {
+        plan::current(self.slices.store().by(&SLICES_BY_POOL, pool))
     }
 }

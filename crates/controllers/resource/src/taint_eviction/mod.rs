@@ -9,8 +9,11 @@
 //! - Upstream: `pkg/controller/devicetainteviction`. What differs: a pod that a user has already deleted is not counted as
 //!   evicted, in the status of rules or in metrics (upstream counts it if its eviction becomes due); a pod that was evicted and is
 //!   not gone gets no event that its deletion is cancelled (upstream: if other taints came before all were removed).
+//! - **Files**: [`plan`] decides about a pod, [`rules`] about the status of a rule; [`evictions`] is the memory of both.
 
 mod devices;
+pub mod evictions;
+pub mod invariants;
 pub mod plan;
 pub mod rules;
 mod sync;
@@ -64,10 +67,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         devices: Devices { slices, rules },
         with_groups,
         queue: queue.clone(),
-        scheduled: Mutex::default(),
-        deleted: Mutex::default(),
-        unconfirmed: Mutex::default(),
-        evicted: Mutex::default(),
+        evictions: Mutex::default(),
     };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
     Ok(())

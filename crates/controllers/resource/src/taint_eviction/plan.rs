@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::resource_claim::AllocatedDevice;
 use flyball_api::taint::Taint;
-use flyball_api::{DeviceTaintRule, Object, ResourceClaim, Timestamp, Uid};
+use flyball_api::{DeviceTaintRule, Object, ResourceClaim, ResourceSlice, Timestamp, Uid};
 use flyball_client::Patch;
 use flyball_common::disruption::{is_marked, target};
 use flyball_runtime::{ErrorKinds, Event, Plan, Waiting, Write, exactly};
@@ -139,6 +139,31 @@ pub fn pod_eviction(
         is_used.then(|| claim_eviction(&claim, &taints)).flatten()
     });
     evictions.reduce(Eviction::joined)
+}
+
+/// The slices of a pool that count: those of its latest generation.
+pub fn current(mut slices: Vec<Arc<ResourceSlice>>) -> Vec<Arc<ResourceSlice>> {
+    let latest = slices.iter().map(|slice| slice.spec.pool.generation).max();
+    slices.retain(|slice| Some(slice.spec.pool.generation) == latest);
+    slices
+}
+
+/// The `NoExecute` taints of a device: those of the driver, in the current slices of its pool, and those of the rules that select it.
+/// `as_if` is a rule that counts as if it had that effect.
+pub fn taints(
+    device: &AllocatedDevice,
+    slices: &[Arc<ResourceSlice>],
+    rules: &[Arc<DeviceTaintRule>],
+    as_if: Option<&DeviceTaintRule>,
+) -> Vec<DeviceTaint> {
+    let found = slices.iter().filter_map(|slice| {
+        let mut devices = slice.spec.devices.iter();
+        devices.find(|found| found.name == device.device)
+    });
+    let of_driver = found.flat_map(|found| &found.taints).filter(|taint| taint.effect == NO_EXECUTE);
+    let rules = rules.iter().map(|rule| &**rule).filter(|rule| rule.spec.taint.effect == NO_EXECUTE);
+    let rules = rules.chain(as_if).filter(|rule| selects(rule, &device.driver, &device.pool, &device.device));
+    of_driver.map(|taint| (taint.clone(), None)).chain(rules.map(evicting)).collect()
 }
 
 /// The taint of a rule with the effect `NoExecute`, whatever effect it has: tolerations are for that effect.

@@ -1,5 +1,7 @@
 //! The status of a DeviceTaintRule. Pure.
 
+use std::collections::BTreeSet;
+
 use flyball_api::condition::{self, Condition, FALSE, TRUE};
 use flyball_api::{DeviceTaintRule, Object, Resource, Timestamp};
 use flyball_client::Patch;
@@ -8,7 +10,7 @@ use jiff::SignedDuration;
 use serde_json::json;
 use smol_str::SmolStr;
 
-use super::plan::NO_EXECUTE;
+use super::plan::{Eviction, NO_EXECUTE, selects};
 
 const IN_PROGRESS: &str = "EvictionInProgress";
 /// The shortest time between two updates of a status.
@@ -27,6 +29,50 @@ pub struct Counts {
     pub namespaces: usize,
     /// Pods that were evicted since the controller was started.
     pub evicted: usize,
+}
+
+/// Which pods have to be looked at to count those that a rule affects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// No pods: the effect of the rule evicts none.
+    Nothing,
+    /// Those that the rule evicts.
+    Evicted,
+    /// A dry run: those that the rule would evict if it had the effect `NoExecute`.
+    AsIf,
+}
+
+pub fn scope(rule: &DeviceTaintRule) -> Scope {
+    match rule.spec.taint.effect.as_str() {
+        NO_EXECUTE => Scope::Evicted,
+        "None" => Scope::AsIf,
+        _ => Scope::Nothing,
+    }
+}
+
+/// A device by driver, pool and name.
+pub type DeviceName<'a> = (&'a str, &'a str, &'a str);
+
+/// Counts what a rule affects. `pods` are the evictions of pods that exist, with their namespaces; `published` and `allocated` are
+/// devices.
+pub fn count<'a>(
+    rule: &DeviceTaintRule,
+    evicted: usize,
+    pods: impl IntoIterator<Item = (SmolStr, Eviction)>,
+    published: impl IntoIterator<Item = DeviceName<'a>>,
+    allocated: impl IntoIterator<Item = DeviceName<'a>>,
+) -> Counts {
+    let uid = rule.uid().to_smol_str();
+    let affected = pods.into_iter().filter(|(_, eviction)| eviction.rules.contains(&uid));
+    let namespaces_of_pods: Vec<SmolStr> = affected.map(|(namespace, _)| namespace).collect();
+    let selected = |(driver, pool, name): &DeviceName<'_>| selects(rule, driver, pool, name);
+    Counts {
+        published: published.into_iter().filter(selected).count(),
+        allocated: allocated.into_iter().filter(selected).count(),
+        pods: namespaces_of_pods.len(),
+        namespaces: namespaces_of_pods.into_iter().collect::<BTreeSet<_>>().len(),
+        evicted,
+    }
 }
 
 /// Updates the status of a rule, unless that was done a short time ago. `counts` is called only if it is due.

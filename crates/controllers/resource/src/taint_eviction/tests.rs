@@ -4,11 +4,18 @@ use std::sync::Arc;
 
 use flyball_api::pod::Pod;
 use flyball_api::taint::Taint;
-use flyball_api::{DeviceTaintRule, ResourceClaim, Timestamp, Uid};
+use flyball_api::{DeviceTaintRule, Object, ResourceClaim, ResourceSlice, Timestamp, Uid};
 use flyball_cache::{Change, Origin};
+use flyball_client::Patch;
+use flyball_runtime::{Plan, Write};
 use serde_json::{Value, json};
+use smol_str::SmolStr;
 
-use super::plan::{DeviceTaint, Eviction, View, claim_eviction, evicting, plan, pod_eviction, selects};
+use super::devices::devices_of;
+use super::invariants::check;
+use super::plan::{
+    self, DeviceTaint, Eviction, View, claim_eviction, current, evicting, plan, pod_eviction, selects,
+};
 use super::rules::{self, Counts};
 use super::triggers::pod_changed;
 
@@ -175,6 +182,36 @@ fn an_eviction_waits_is_cancelled_or_is_made() {
         let eviction = due.map(|due| Eviction { due: at(due), rules: Default::default() });
         let view = View { pod: &pod, eviction: eviction.as_ref(), was_scheduled, now: at(0) };
         assert_eq!(plan(&view).to_string(), want, "{case}");
+        assert_eq!(check(&view, &plan(&view)), Ok(()), "{case}");
+    }
+}
+
+#[test]
+fn the_invariants_tell_right_plans_from_wrong_ones() {
+    let pod = |uid: &str, more: Value| -> Pod {
+        let mut metadata = json!({"namespace": "ns", "name": "app", "uid": uid});
+        metadata.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(json!({"metadata": metadata, "spec": {"nodeName": "n"}})).unwrap()
+    };
+    let (app, other) = (pod("u", json!({})), pod("v", json!({})));
+    let leaving = pod("u", json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
+    let [now, later] = [0, 5].map(|due| Eviction { due: at(due), rules: Default::default() });
+    let view = |pod, eviction| View { pod, eviction, was_scheduled: true, now: at(0) };
+    let (evict, wait) = (|| plan(&view(&app, Some(&now))), || plan(&view(&app, Some(&later))));
+    #[rustfmt::skip]
+    let table = [
+        // case                      view                          plan      broken
+        ("right",                    view(&app, Some(&now)),       evict(),  ""),
+        ("not evicted",              view(&app, None),             evict(),  "only a pod whose eviction is due"),
+        ("not yet",                  view(&app, Some(&later)),     evict(),  "only a pod whose eviction is due"),
+        ("being deleted",            view(&leaving, Some(&now)),   evict(),  "left alone"),
+        ("another pod of its name",  view(&other, Some(&now)),     evict(),  "by its uid"),
+        ("nothing to wait for",      view(&app, None),             wait(),   "is awaited"),
+        ("marked only",              view(&app, Some(&now)),       Plan::of([Write::patch::<Pod>(app.key(), Patch::Merge(json!({})))]), "only to be deleted"),
+    ];
+    for (case, view, plan, want) in table {
+        let broken = check(&view, &plan).err().unwrap_or_default();
+        assert!(broken.contains(want) && broken.is_empty() == want.is_empty(), "{case}: {broken}");
     }
 }
 
@@ -205,6 +242,64 @@ fn rules_select_devices_by_driver_pool_and_name() {
             "{selector}"
         );
     }
+}
+
+/// A slice of the pool `p` with one device `d`, with taints such as `k/NoExecute`.
+fn slice(generation: i64, taints: &str) -> Arc<ResourceSlice> {
+    let taints = taints.split_whitespace().map(|word| word.split_once('/').unwrap());
+    let taints: Vec<Value> = taints.map(|(key, effect)| json!({"key": key, "effect": effect})).collect();
+    let pool = json!({"name": "p", "generation": generation, "resourceSliceCount": 1});
+    let devices = json!([{"name": "d", "taints": taints}]);
+    Arc::new(
+        serde_json::from_value(json!({
+            "metadata": {"name": "slice"}, "spec": {"driver": "x", "pool": pool, "devices": devices},
+        }))
+        .unwrap(),
+    )
+}
+
+#[test]
+fn a_device_has_the_taints_of_its_current_slices_and_of_rules() {
+    let evicts = rule("NoExecute", json!({"driver": "x"}), json!([]));
+    let other = rule("NoExecute", json!({"driver": "y"}), json!([]));
+    let dry_run = rule("None", json!({"driver": "x"}), json!([]));
+    #[rustfmt::skip]
+    let table = [
+        // case                                slices                                                    rules      as if           taints
+        ("none",                               vec![],                                                   None,          None,            ""),
+        ("of its driver",                      vec![slice(1, "a/NoExecute b/NoSchedule c/NoExecute")],   None,          None,            "a c"),
+        ("an older generation does not count", vec![slice(1, "a/NoExecute"), slice(2, "b/NoExecute")],   None,          None,            "b"),
+        ("of a rule",                          vec![slice(1, "a/NoExecute")],                            Some(&evicts), None,            "a k!"),
+        ("a rule for another driver",          vec![slice(1, "a/NoExecute")],                            Some(&other),  None,            "a"),
+        ("a dry run",                          vec![],                                                   Some(&dry_run), None,           ""),
+        ("a dry run, as if it were none",      vec![],                                                   None,          Some(&dry_run),  "k!"),
+        ("as if, for another driver",          vec![],                                                   None,          Some(&other),    ""),
+    ];
+    let claim = claim("");
+    let device = &devices_of(&claim)[0];
+    for (case, slices, rule, as_if, want) in table {
+        let rules: Vec<_> = rule.cloned().map(Arc::new).into_iter().collect();
+        let taints = plan::taints(device, &current(slices), &rules, as_if);
+        let found = taints.iter().map(|(taint, rule)| {
+            assert_eq!(taint.effect, "NoExecute", "{case}");
+            format!("{}{}", taint.key, if rule.is_some() { "!" } else { "" })
+        });
+        assert_eq!(found.collect::<Vec<_>>().join(" "), want, "{case}");
+    }
+}
+
+#[test]
+fn the_pods_and_devices_that_a_rule_affects_are_counted() {
+    let rule = rule("NoExecute", json!({"driver": "x", "pool": "p"}), json!([]));
+    let pod = |namespace: &str, rules: &[&str]| {
+        let rules = rules.iter().map(|rule| SmolStr::from(*rule)).collect();
+        (SmolStr::from(namespace), Eviction { due: at(0), rules })
+    };
+    let pods =
+        [pod("a", &["uid-rule"]), pod("a", &["uid-rule", "r"]), pod("b", &["uid-rule"]), pod("c", &["r"])];
+    let published = [("x", "p", "d"), ("x", "p", "e"), ("x", "q", "d"), ("y", "p", "d")];
+    let counts = rules::count(&rule, 7, pods, published, [("x", "p", "d")]);
+    assert_eq!(counts, Counts { published: 2, allocated: 1, pods: 3, namespaces: 2, evicted: 7 });
 }
 
 #[test]

@@ -44,6 +44,7 @@ pub(super) struct Stores {
     pub(super) pods: Store<Pod>,
     pub(super) claims: Store<ResourceClaim>,
     pub(super) slices: Store<ResourceSlice>,
+    /// Whether a claim may be reserved for a PodGroup, and so for its pods (`DRAWorkloadResourceClaims`).
     pub(super) with_groups: bool,
 }
 
@@ -96,6 +97,7 @@ impl Stores {
     }
 }
 
+/// The devices of a slice that pods have to leave.
 fn tainted(slice: &ResourceSlice) -> impl Iterator<Item = SmolStr> {
     let pool = pool_of(slice);
     let devices = slice.spec.devices.iter();

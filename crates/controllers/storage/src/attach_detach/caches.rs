@@ -258,11 +258,6 @@ impl Caches {
         (is_unknown && !is_desired()).then_some(attachment)
     }
 
-    /// Whether the cache of volumes may be older than this VolumeAttachment, so that it may not show its volume yet.
-    pub(super) fn may_lack_volume_of(&self, attachment: &VolumeAttachment) -> bool {
-        self.lookup.volumes.version_reached() < attachment.metadata.resource_version
-    }
-
     /// The disks on a node that are known only by the names of their VolumeAttachments.
     pub(super) fn orphans_at(&self, node: &str) -> impl Iterator<Item = SmolStr> {
         let attachments = self.attachments.store().by(&BY_TARGET, node).into_iter();
@@ -332,12 +327,27 @@ impl Caches {
         for (disk, _) in &desired {
             *total.entry([plugin(disk), "desired_state_of_world".into()]).or_default() += 1;
         }
-        for node in self.nodes.store().list() {
-            for volume in &node.status.volumes_attached {
-                *total.entry([plugin(&volume.name), "actual_state_of_world".into()]).or_default() += 1;
-            }
+        for (disk, _) in self.attached() {
+            *total.entry([plugin(&disk), "actual_state_of_world".into()]).or_default() += 1;
         }
         [total, used]
+    }
+
+    /// The disks that are attached, each with its node. One that is being detached is no longer in the status of the node, and
+    /// still counts.
+    fn attached(&self) -> BTreeSet<(SmolStr, SmolStr)> {
+        let nodes = self.nodes.store().list();
+        let reported = nodes.iter().flat_map(|node| {
+            let disks = node.status.volumes_attached.iter();
+            disks.map(|disk| (disk.name.clone(), node.metadata.name.clone()))
+        });
+        let attachments = self.attachments.store().list();
+        let attached = attachments.iter().filter(|attachment| attachment.status.attached);
+        let attached = attached.filter_map(|attachment| {
+            let disk = self.disk_name_of(attachment)?;
+            Some((disk, attachment.spec.node_name.clone()))
+        });
+        reported.chain(attached).collect()
     }
 
     /// The name of the disk of a VolumeAttachment. If its volume was deleted before this process started, it is the name of the

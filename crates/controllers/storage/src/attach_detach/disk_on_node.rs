@@ -37,6 +37,8 @@ pub struct DiskOnNode<'a> {
     pub undesired_for: Duration,
     /// How long ago the driver began to attach it.
     pub attaching_for: Duration,
+    /// How long ago the driver was asked to detach it; `None` if that attempt has failed, or was made before this process started.
+    pub detaching_for: Option<Duration>,
     /// Whether the last attempt to attach or detach it failed.
     pub has_failed: bool,
     /// Whether it failed and the backoff before the next attempt has not passed.
@@ -160,9 +162,10 @@ impl DiskOnNode<'_> {
         self.attachment.is_some() || is_flex
     }
 
-    /// Whether the driver is attaching or detaching the disk and has not reported an error.
+    /// Whether the driver is attaching or detaching the disk, and has neither reported an error nor exceeded its time.
     pub fn is_in_progress(&self) -> bool {
-        self.attachment.is_some_and(|attachment| {
+        let attachment = self.attachment.filter(|_| !self.has_failed);
+        attachment.is_some_and(|attachment| {
             let status = &attachment.status;
             if attachment.metadata.is_deleting() {
                 status.detach_error.is_none()

@@ -3,10 +3,14 @@
 
 use std::time::Duration;
 
+use flyball_api::Node;
+use flyball_cache::Change;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
+use super::attempts::FlexChange;
+use super::caches::is_managed;
 use super::disk_on_node::{DiskOnNode, FlexAttachment, FlexState};
 use super::steps::Step;
 use crate::backoff::Backoff;
@@ -105,11 +109,10 @@ impl Ledger {
     ) -> Vec<Detached> {
         let mut detached = vec![];
         let mut end_detach = |node: &SmolStr, record: &mut Record| {
-            detached.extend(record.detaching_since.take().map(|since| Detached {
-                node: node.clone(),
-                took: now.duration_since(since),
-                is_inline: record.is_inline,
-            }));
+            let Some(since) = record.detaching_since.take() else { return };
+            record.backoff = Backoff::default();
+            let took = now.duration_since(since);
+            detached.push(Detached { node: node.clone(), took, is_inline: record.is_inline });
         };
         let mut before = self.records.remove(disk).unwrap_or_default();
         let has_had_flex = &mut self.has_had_flex;
@@ -176,6 +179,7 @@ impl Ledger {
             is_node_attach_allowed: record.is_node_attach_allowed,
             undesired_for: since(record.undesired_since),
             attaching_for: since(record.attaching_since),
+            detaching_for: record.detaching_since.map(|since| now.duration_since(since)),
             has_failed: record.backoff.has_failed(),
             is_backing_off: record.backoff.is_active(now),
             is_detaching: record.is_detaching,
@@ -199,8 +203,16 @@ impl Ledger {
         FlexState { attachment, attached_for, ..FlexState::default() }
     }
 
+    /// Records what an answer of a FlexVolume driver changes.
+    pub(super) fn flex_changed(&mut self, disk: &str, node: &str, change: FlexChange, now: Instant) {
+        match change {
+            FlexChange::Is(attachment) => self.record_flex(disk, node, attachment, now),
+            FlexChange::Verified { is_attached } => self.flex_verified(disk, node, is_attached, now),
+        }
+    }
+
     /// Records that the driver of a FlexVolume was asked whether it is attached.
-    pub(super) fn flex_verified(&mut self, disk: &str, node: &str, is_attached: bool, now: Instant) {
+    fn flex_verified(&mut self, disk: &str, node: &str, is_attached: bool, now: Instant) {
         let record = self.record(disk, node);
         record.flex_since = Some(now);
         if !is_attached {
@@ -274,13 +286,20 @@ impl Ledger {
         self.reporting.remove(node).unwrap_or_default()
     }
 
+    /// Records which disks a managed node had mounted when it was deleted, or that a node exists. `has_attachments` says whether there
+    /// are VolumeAttachments for a node.
+    pub(super) fn node_changed(&mut self, change: &Change<'_, Node>, has_attachments: impl Fn(&str) -> bool) {
+        let node = change.key().name;
+        match (change.old, change.new) {
+            (Some(last), None) if is_managed(last) => {
+                self.node_deleted(&node, &last.status.volumes_in_use, has_attachments);
+            }
+            _ => self.node_exists(&node),
+        }
+    }
+
     /// Records which disks a deleted node had mounted, for as long as there are VolumeAttachments for it, or FlexVolumes.
-    pub(super) fn node_deleted(
-        &mut self,
-        node: &str,
-        mounted: &[SmolStr],
-        has_attachments: impl Fn(&str) -> bool,
-    ) {
+    fn node_deleted(&mut self, node: &str, mounted: &[SmolStr], has_attachments: impl Fn(&str) -> bool) {
         let mut deleted = std::mem::take(&mut self.deleted_nodes);
         deleted.retain(|node, _| has_attachments(node) || self.has_flex(node));
         self.deleted_nodes = deleted;
@@ -290,7 +309,7 @@ impl Ledger {
     }
 
     /// Removes the record of a deleted node of that name.
-    pub(super) fn node_exists(&mut self, node: &str) {
+    fn node_exists(&mut self, node: &str) {
         self.deleted_nodes.remove(node);
     }
 
@@ -308,6 +327,11 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use flyball_cache::Origin;
+    use serde_json::{Value, json};
+
     use super::*;
 
     #[test]
@@ -348,6 +372,50 @@ mod tests {
         assert!(ledger.was_mounted("n1", "other"), "n1 has no VolumeAttachments any more and is forgotten");
         ledger.node_exists("n2");
         assert!(ledger.was_mounted("n2", "other"));
+    }
+
+    #[test]
+    fn only_a_managed_node_is_recorded_when_it_is_deleted() {
+        let node = |annotations: Value| -> Arc<Node> {
+            let metadata = json!({"name": "n1", "annotations": annotations});
+            Arc::new(
+                serde_json::from_value(json!({"metadata": metadata, "status": {"volumesInUse": ["disk"]}}))
+                    .unwrap(),
+            )
+        };
+        let managed = node(json!({"volumes.kubernetes.io/controller-managed-attach-detach": "true"}));
+        let unmanaged = node(json!({}));
+        #[rustfmt::skip]
+        let table = [
+            // case                     old                new              has attachments  was managed
+            ("deleted",                 Some(&managed),    None,            true,            true),
+            ("nothing is attached",     Some(&managed),    None,            false,           false),
+            ("not managed",             Some(&unmanaged),  None,            true,            false),
+            ("it exists",               Some(&managed),    Some(&managed),  true,            false),
+        ];
+        for (case, old, new, has_attachments, want) in table {
+            let mut ledger = Ledger::default();
+            ledger.node_changed(&Change { old, new, origin: Origin::Watch }, |_| has_attachments);
+            assert_eq!(ledger.was_managed("n1"), want, "{case}");
+            assert_eq!(ledger.was_mounted("n1", "other"), !want, "{case}");
+            ledger.node_changed(&Change { old: None, new: Some(&managed), origin: Origin::Watch }, |_| true);
+            assert!(!ledger.was_managed("n1"), "{case}: the node is registered again");
+        }
+    }
+
+    #[test]
+    fn a_detach_that_succeeds_after_a_failure_ends_the_backoff() {
+        let (mut ledger, now) = (Ledger::default(), Instant::now());
+        let desired = Observation { is_desired: true, ..Observation::default() };
+        for (is_tried_again, want) in [(false, true), (true, false)] {
+            ledger.begin("disk", &[Step::Detach("n1", None)], now);
+            ledger.failed("disk", "n1", now);
+            if is_tried_again {
+                ledger.begin("disk", &[Step::Detach("n1", None)], now);
+            }
+            ledger.observe("disk", [("n1", desired.clone())].into_iter(), now);
+            assert_eq!(ledger.on_node("disk", "n1", now).has_failed, want, "tried again: {is_tried_again}");
+        }
     }
 
     #[test]

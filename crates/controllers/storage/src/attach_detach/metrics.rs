@@ -3,39 +3,37 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flyball_runtime::metrics::{Family, Metrics, Stability};
+use flyball_runtime::metrics::{Family, Metrics, Stability, VOLUME_SECONDS as SECONDS};
 use parking_lot::Mutex;
 use smol_str::{SmolStr, format_smolstr};
 
 use super::disk_on_node::Force;
 use crate::disk::{Attacher, Disk, DriverVolume, flex_name, is_attachment_name};
 
-const SECONDS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
-
 static FORCED: Family = Family::counter(
     "attach_detach_controller_attachdetach_controller_forced_detaches",
     Stability::Alpha,
     &["reason"],
-    "Number of forced detaches, by reason.",
+    "Number of times the A/D Controller performed a forced detach",
 );
 static TOTAL: Family = Family::gauge(
     "attachdetach_controller_total_volumes",
     Stability::Alpha,
     &["plugin_name", "state"],
-    "Number of volumes on nodes, desired and actual.",
+    "Number of volumes in A/D Controller",
 );
 static IN_USE: Family = Family::gauge(
     "storage_count_attachable_volumes_in_use",
     Stability::Alpha,
     &["node", "volume_plugin"],
-    "Number of attachable volumes that pods on a node use.",
+    "Measure number of volumes in use",
 );
 static DURATION: Family = Family::histogram(
     "storage_operation_duration_seconds",
     Stability::Alpha,
     &["volume_plugin", "operation_name", "status", "migrated"],
     SECONDS,
-    "How long it takes to attach or detach a volume.",
+    "Storage operation duration",
 );
 
 pub(super) type Counts = BTreeMap<[SmolStr; 2], usize>;

@@ -8,27 +8,31 @@
 //!   unmount the disk within six minutes. `status.volumesAttached` of a node has a disk only while it is attached and not about to
 //!   be detached.
 //! - **Watches** Pods, Nodes, claims, volumes, CSIDrivers and VolumeAttachments. **Writes** VolumeAttachments and
-//!   `status.volumesAttached` of nodes. Nodes without the annotation `controller-managed-attach-detach` are ignored.
-//! - **Files**: there are two queues for disks (FlexVolumes have their own, since their drivers may be slow) and one for nodes. For a
-//!   disk, [`steps`] decides and [`plan`] turns the steps into writes and calls of drivers; for the status of a node, [`report`] does
-//!   both. All look at [`disk_on_node`], which is collected from the `caches`, and from the `ledger` and `pod_disks`, which hold
-//!   what the caches do not show. [`flex`] finds and runs FlexVolume drivers.
+//!   `status.volumesAttached` of nodes. Nodes without the annotation `controller-managed-attach-detach` are ignored, also
+//!   those that had it before (docs/operations.md says why).
+//! - **Files**: there are two queues for disks (FlexVolumes have their own, since their drivers may be slow) and one for nodes. For
+//!   a disk, [`steps`] decides, [`plan`] turns the steps into writes and calls of drivers, and [`attempts`] evaluates what came of
+//!   them; for the status of a node, [`report`] does both. All look at [`disk_on_node`], which is collected from the `caches`, and
+//!   from the `ledger` and `pod_disks`, which hold what the caches do not show. [`flex`] finds and runs FlexVolume drivers.
 //! - **A live read decides**: before a disk is detached, its node is read from the server. To detach a disk that is mounted,
 //!   because a stale cache does not show it, could corrupt data.
 //! - CSI drivers attach disks when a VolumeAttachment is created, and detach them when it is deleted. Volumes of in-tree plugins
 //!   are treated as volumes of the CSI drivers that replaced the plugins. Nodes attach iSCSI and Fibre Channel disks themselves.
 //!   FlexVolume drivers are programs in `--flex-volume-plugin-dir`; that a disk is attached by one is shown only by
 //!   `status.volumesAttached`, and by the ledger before and after that.
-//! - Upstream: `pkg/controller/volume/attachdetach`. What differs: there is no desired and actual state of the world
-//!   beside the caches, and no loop that compares the two. For an exclusive disk, a VolumeAttachment for another node is created
-//!   (or a FlexVolume driver called) only when the disk is detached from the first node, also when the driver has failed or is slow;
-//!   upstream then attaches it to both and relies on the driver to refuse one. Nothing is attached to a node that was deleted.
-//!   Volumes whose handle contains `^` can be detached. A VolumeAttachment whose volume was deleted before this process started is
-//!   deleted (`Caches::orphan`); upstream leaves it. `--attach-detach-reconcile-sync-period` is how often FlexVolume drivers are asked
-//!   whether volumes are attached; VolumeAttachments are watched. A node that gets the annotation gets its disks at
-//!   once; upstream's next look at all pods is up to three minutes later. There is no operation
-//!   `verify_volumes_are_attached_per_node` in metrics. What differs for FlexVolumes is said in [`flex`].
+//! - Upstream: `pkg/controller/volume/attachdetach`. What differs: there is no desired and actual state of the world beside the
+//!   caches, and no loop that compares the two. For an exclusive disk, a VolumeAttachment for another node is created (or a
+//!   FlexVolume driver called) only when the disk is detached from the first node, also when the driver has failed or is slow;
+//!   upstream then attaches it to both and relies on the driver to refuse one. So when a driver exceeds its two minutes, the pods
+//!   that wait for the disk on other nodes get the event that it is attached elsewhere, not that attaching it has timed out.
+//!   Nothing is attached to a node that was deleted. Volumes whose handle contains `^` can be detached. A VolumeAttachment whose
+//!   volume was deleted before this process started is deleted (`Caches::orphan`), and so is one for an inline volume of a pod that
+//!   was deleted by then; upstream leaves both. `--attach-detach-reconcile-sync-period` is how often FlexVolume drivers are asked whether volumes are attached;
+//!   VolumeAttachments are watched. A node that gets the annotation gets its disks at once; upstream's next look at all pods is up
+//!   to three minutes later. There is no operation `verify_volumes_are_attached_per_node` in metrics. What differs for FlexVolumes
+//!   is said in [`flex`].
 
+pub mod attempts;
 pub mod caches;
 pub mod disk_on_node;
 pub mod flex;
@@ -51,6 +55,7 @@ use flyball_api::pod::Pod;
 use flyball_api::{CSIDriver, Key, Node, Object, PersistentVolume, PersistentVolumeClaim, VolumeAttachment};
 use flyball_cache::{Change, Informer};
 use flyball_common::index::by_node;
+use flyball_common::informer_lag::Misses;
 use flyball_runtime::{Context, StartError, Tasks, priority};
 
 use self::caches::{BY_DISK, BY_INLINE_DISK, BY_REPORTED, BY_SOURCE, BY_TARGET, Caches};
@@ -97,6 +102,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         cx,
         caches,
         ledger: Default::default(),
+        orphans: Misses::default(),
         disks: disks.clone(),
         flex_disks: flex_disks.clone(),
         nodes: nodes.clone(),

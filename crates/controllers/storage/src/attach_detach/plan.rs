@@ -1,16 +1,16 @@
-//! Turns the steps for one disk into writes and events, and evaluates their outcome. Pure.
+//! Turns the steps for one disk into writes, events and calls of drivers. Pure.
 
 use flyball_api::pod::Pod;
 use flyball_api::{Key, Node, Object, VolumeAttachment};
 use flyball_client::Error;
 use flyball_runtime::events::ObjectRef;
-use flyball_runtime::{Effect, ErrorKinds, Event, Message, Outcome, Plan, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Message, Plan, Waiting, Write};
 use serde_json::json;
 
 use super::caches::DesiredAttachment;
 use super::disk_on_node::{DiskOnNode, Force, NodeState, reports};
 use super::messages;
-use super::steps::{Policy, Step, steps};
+use super::steps::{DRIVER_TIMEOUT, Policy, Step, steps};
 use crate::disk::{Attacher, FlexVolume, Source};
 
 const FAILED: &str = "FailedAttachVolume";
@@ -33,7 +33,7 @@ impl<'a> View<'a> {
         steps(&self.nodes, self.policy)
     }
 
-    fn on_node(&self, node: &str) -> Option<&DiskOnNode<'a>> {
+    pub(super) fn on_node(&self, node: &str) -> Option<&DiskOnNode<'a>> {
         self.nodes.iter().find(|on_node| on_node.node == node)
     }
 }
@@ -43,6 +43,8 @@ pub fn plan<'a>(view: &View<'a>) -> Plan<Tag<'a>> {
     let steps = view.steps();
     let requeue = steps.iter().filter_map(|step| match step {
         Step::Wait(delay) => Some(*delay),
+        // A VolumeAttachment that was being deleted already does not change, so no watch event brings the disk back.
+        Step::Detach(..) => Some(DRIVER_TIMEOUT),
         _ => None,
     });
     let effects: Vec<_> = steps.iter().flat_map(|step| effects(view, step)).collect();
@@ -137,21 +139,15 @@ pub fn driver_calls<'a>(view: &View<'a>) -> Vec<DriverCall<'a>> {
     view.steps().into_iter().filter_map(call).collect()
 }
 
-/// The events about calls of FlexVolume drivers that have failed.
-pub fn events_of_failed_calls<'a>(view: &View<'a>, attempts: &[Attempt<'_>]) -> Plan<Tag<'a>> {
-    let failed = |attempt: &Attempt<'_>| {
-        let error = attempt.error.as_ref().filter(|_| !attempt.is_detach)?;
-        let desired = view.on_node(attempt.node)?.desired?;
-        let message = messages::attach_failed(&desired.disk, error);
-        Some(warnings(desired, |_| message.clone().into()))
-    };
-    Plan::of(attempts.iter().filter_map(failed).flatten())
-}
-
-fn events(desired: &DesiredAttachment, message: impl Fn(&Pod) -> Message) -> impl Iterator<Item = Event> {
+/// A warning for each pod that needs the disk.
+pub(super) fn events(
+    desired: &DesiredAttachment,
+    message: impl Fn(&Pod) -> Message,
+) -> impl Iterator<Item = Event> {
     desired.pods.iter().map(move |pod| Event::warning(FAILED, message(pod)).about(ObjectRef::of(&**pod)))
 }
 
+/// The same as effects.
 fn warnings<T>(desired: &DesiredAttachment, message: impl Fn(&Pod) -> Message) -> Vec<Effect<T>> {
     events(desired, message).map(Effect::from).collect()
 }
@@ -206,38 +202,4 @@ pub fn detach_blocker(live: &Result<Node, Error>, disk: &str) -> Option<String> 
         Err(error) if !error.is_not_found() => Some(format!("reading the node: {error}")),
         _ => None,
     }
-}
-
-/// An attempt to attach or detach that has ended.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Attempt<'a> {
-    pub node: &'a str,
-    pub is_detach: bool,
-    /// Why it failed.
-    pub error: Option<String>,
-}
-
-/// The attempts that have ended: errors of drivers and failed writes, and VolumeAttachments that were deleted. An attach whose
-/// VolumeAttachment was just created has not ended.
-pub fn attempts<'a>(view: &View<'a>, outcome: &Outcome<Tag<'a>>) -> Vec<Attempt<'a>> {
-    let attempt = |node, is_detach, error| Attempt { node, is_detach, error };
-    let known = view.steps().into_iter().filter_map(|step| match step {
-        Step::AttachFailed(node, why) => Some(attempt(node, false, Some(why))),
-        Step::DetachFailed(node, why) => Some(attempt(node, true, Some(why))),
-        _ => None,
-    });
-    let failed = outcome.failures.iter().filter_map(|failure| match failure.tag? {
-        Tag::Attach(node) => Some(attempt(node, false, Some(failure.message.clone()))),
-        Tag::Detach(node, _) => Some(attempt(node, true, Some(failure.message.clone()))),
-    });
-    let detached = outcome.done.iter().filter_map(|done| match done.tag {
-        Tag::Attach(_) => None,
-        Tag::Detach(node, _) => {
-            // If the VolumeAttachment was being deleted before, its status has the error of the driver's last attempt.
-            let attachment = view.on_node(node)?.attachment.filter(|found| found.metadata.is_deleting());
-            let error = attachment.and_then(|found| found.status.detach_error.as_ref());
-            Some(attempt(node, true, error.map(|error| error.message.to_string())))
-        }
-    });
-    known.chain(failed).chain(detached).collect()
 }

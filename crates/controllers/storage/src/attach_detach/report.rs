@@ -1,14 +1,20 @@
 //! Decides on `status.volumesAttached` of a node, here called its list. Pure.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use flyball_api::node::AttachedVolume;
-use flyball_api::{Node, Object};
+use flyball_api::{Node, Object, VolumeAttachment};
 use flyball_client::Patch;
 use flyball_runtime::events::ObjectRef;
 use flyball_runtime::{ErrorKinds, Event, Plan, Write};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
+use tokio::time::Instant;
 
-use super::disk_on_node::{DiskOnNode, FlexAttachment};
+use super::caches::{Caches, DesiredAttachment};
+use super::disk_on_node::{DiskOnNode, FlexAttachment, FlexState, NodeState, device_of, reports};
+use super::ledger::Ledger;
 use super::messages;
 use crate::disk::{Attacher, DriverVolume, flex_name};
 
@@ -27,6 +33,43 @@ pub struct Entry<'a> {
     pub on_node: DiskOnNode<'a>,
 }
 
+/// Disks with their VolumeAttachments.
+pub(super) type Found = Vec<(SmolStr, Option<Arc<VolumeAttachment>>)>;
+
+/// The state of these disks on a node.
+pub(super) fn entries<'a>(
+    ledger: &Ledger,
+    caches: &Caches,
+    node: &'a Node,
+    found: &'a Found,
+    desired: &'a BTreeMap<SmolStr, DesiredAttachment>,
+    now: Instant,
+) -> Vec<Entry<'a>> {
+    let name = node.metadata.name.as_str();
+    let entry = |(disk, attachment): &'a (SmolStr, Option<Arc<VolumeAttachment>>)| {
+        let on_node = ledger.on_node(disk, name, now);
+        // A detach may be recorded under the name of the VolumeAttachment, see `Caches::orphan`.
+        let is_orphan_detaching = attachment
+            .as_ref()
+            .is_some_and(|found| ledger.on_node(&found.metadata.name, name, now).is_detaching);
+        let flex = caches.is_flex_driver_installed(disk).map(|is_driver_installed| {
+            let state = ledger.flex(disk, name, device_of(node, disk), now);
+            FlexState { is_driver_installed, ..state }
+        });
+        let on_node = DiskOnNode {
+            flex,
+            desired: desired.get(disk),
+            attachment: attachment.as_deref(),
+            is_reported: reports(node, disk),
+            state: NodeState::of(node, disk),
+            is_detaching: on_node.is_detaching || is_orphan_detaching,
+            ..on_node
+        };
+        Entry { disk, on_node }
+    };
+    found.iter().map(entry).collect()
+}
+
 /// The new list, and how it differs from the present one.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report<'a> {
@@ -34,7 +77,8 @@ pub struct Report<'a> {
     pub added: Vec<&'a str>,
     /// The added disks that have just been attached. The others were on the list before the node was deleted and registered again.
     pub attached: Vec<&'a str>,
-    /// The disks that nodes attach themselves, and that are no longer on the list. This counts as detaching them, since the node does that itself.
+    /// The disks that nodes attach themselves, and that are no longer on the list. This counts as detaching them, since the node
+    /// does that itself.
     pub detached: Vec<SmolStr>,
 }
 

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use flyball_runtime::config::AttachDetach;
+
 use super::caches::DesiredAttachment;
 use super::disk_on_node::{DiskOnNode, FlexAttachment, Force, UNMOUNT_TIMEOUT};
 use crate::disk::Attacher;
 
-/// How long a driver may take to attach a disk before pods get an event about it.
-pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(2 * 60);
+/// How long a driver may take to attach or detach a disk before the attempt counts as failed.
+pub const DRIVER_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 
 /// One thing to do about a disk; the string is the name of the node.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +45,20 @@ pub struct Policy {
     pub verify_after: Option<Duration>,
 }
 
+/// A shorter `--attach-detach-reconcile-sync-period` disables the check.
+const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
+
+impl Policy {
+    pub fn of(config: &AttachDetach) -> Self {
+        let period = config.reconciler_sync_loop_period;
+        let verifies = !config.disable_reconciler_sync && period >= SHORTEST_PERIOD;
+        Self {
+            force_on_timeout: !config.disable_force_detach_on_timeout,
+            verify_after: verifies.then_some(period),
+        }
+    }
+}
+
 /// What to do about one disk, given its state on every node that has it or has pods that need it.
 pub fn steps<'a>(nodes: &[DiskOnNode<'a>], policy: Policy) -> Vec<Step<'a>> {
     let mut steps = vec![];
@@ -60,7 +76,7 @@ pub fn steps<'a>(nodes: &[DiskOnNode<'a>], policy: Policy) -> Vec<Step<'a>> {
             steps.extend(attaching(on_node, desired));
         } else if desired.disk.is_exclusive && (is_attach_planned || others().any(DiskOnNode::is_in_progress))
         {
-            // Wait: the disk is synced again when the driver has finished.
+            // Wait: the disk is synced again when the driver has finished, or has exceeded its time.
         } else if desired.disk.is_exclusive && others().any(DiskOnNode::may_be_present) {
             steps.extend((!on_node.is_multi_attach_warned).then_some(Step::WarnMultiAttach(on_node.node)));
         } else if desired.disk.attacher == Attacher::Node {
@@ -110,8 +126,8 @@ fn attaching<'a>(on_node: &DiskOnNode<'a>, desired: &DesiredAttachment) -> Optio
     if let Some(error) = &attachment.status.attach_error {
         return attach_failed(on_node, &error.message);
     }
-    if on_node.attaching_for < ATTACH_TIMEOUT {
-        return Some(Step::Wait(ATTACH_TIMEOUT - on_node.attaching_for));
+    if on_node.attaching_for < DRIVER_TIMEOUT {
+        return Some(Step::Wait(DRIVER_TIMEOUT - on_node.attaching_for));
     }
     let (driver, handle) = desired.disk.driver().map(|by| (by.driver.as_str(), by.handle.as_str()))?;
     attach_failed(
@@ -143,13 +159,21 @@ fn detach<'a>(on_node: &DiskOnNode<'a>, force_on_timeout: bool) -> Option<Step<'
         return None;
     }
     if let Some(attachment) = on_node.attachment.filter(|found| found.metadata.is_deleting()) {
-        match &attachment.status.detach_error {
-            // The driver is detaching it.
-            None => return None,
-            Some(error) if !on_node.has_failed => {
+        match (&attachment.status.detach_error, on_node.detaching_for) {
+            (Some(error), _) if !on_node.has_failed => {
                 return Some(Step::DetachFailed(on_node.node, error.message.to_string()));
             }
-            Some(_) => {}
+            (None, Some(so_long)) if so_long < DRIVER_TIMEOUT => {
+                return Some(Step::Wait(DRIVER_TIMEOUT - so_long));
+            }
+            (None, Some(_)) => {
+                let driver = &attachment.spec.attacher;
+                let why =
+                    format!("timed out waiting for external-attacher of {driver} CSI driver to detach it");
+                return Some(Step::DetachFailed(on_node.node, why));
+            }
+            // Delete it once more, although that changes nothing: the driver's time begins again.
+            (Some(_), _) | (None, None) => {}
         }
     }
     Some(match (on_node.force(force_on_timeout), &on_node.detach_blocker) {

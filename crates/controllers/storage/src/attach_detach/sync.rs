@@ -4,30 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::{Key, Node, PersistentVolume, VolumeAttachment};
+use flyball_api::{Key, Node, PersistentVolume};
 use flyball_cache::Change;
 use flyball_client::Fence;
+use flyball_common::informer_lag::Misses;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::Recorder;
-use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
+use flyball_runtime::{Chain, Context, Executed, Next, Reconcile, SyncError};
 use futures::future::try_join_all;
 use parking_lot::Mutex;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
+use super::attempts::{self, Attempt, DriverAnswer, FlexChange, Measure};
 use super::caches::{BY_TARGET, Caches, DesiredAttachment, is_managed};
-use super::disk_on_node::{DiskOnNode, FlexAttachment, FlexState, NodeState, device_of, is_inline, reports};
+use super::disk_on_node::FlexAttachment;
 use super::flex::{CallError, SCAN_PERIOD};
 use super::invariants;
 use super::ledger::{Detached, Ledger};
 use super::metrics::DiskMetrics;
-use super::plan::{self, Attempt, DriverCall, View, plan};
-use super::report::{self, Entry, report};
-use super::steps::{Policy, Step};
+use super::plan::{self, DriverCall, View, plan};
+use super::report::{self, Found, report};
+use super::steps::Policy;
 use crate::disk::{DriverVolume, flex_name};
-
-/// A shorter `--attach-detach-reconcile-sync-period` disables the check.
-const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 
 /// What both syncs share.
 pub(super) struct Shared {
@@ -35,6 +34,8 @@ pub(super) struct Shared {
     pub(super) events: Recorder,
     pub(super) caches: Caches,
     pub(super) ledger: Mutex<Ledger>,
+    /// VolumeAttachments without a volume that were requeued until the cache of volumes was current.
+    pub(super) orphans: Misses<Key>,
     pub(super) metrics: DiskMetrics,
     /// Disks to sync; the name in the key is that of the disk.
     pub(super) disks: Queue<Key>,
@@ -52,13 +53,7 @@ pub(super) struct NodeSync(pub(super) Arc<Shared>);
 
 impl Shared {
     fn policy(&self) -> Policy {
-        let config = &self.cx.config.attach_detach_controller;
-        let period = config.reconciler_sync_loop_period;
-        let verifies = !config.disable_reconciler_sync && period >= SHORTEST_PERIOD;
-        Policy {
-            force_on_timeout: !config.disable_force_detach_on_timeout,
-            verify_after: verifies.then_some(period),
-        }
+        Policy::of(&self.cx.config.attach_detach_controller)
     }
 
     /// The queue of a disk. FlexVolumes have one of their own, because a call of a driver may take long.
@@ -85,24 +80,20 @@ impl Shared {
 
     /// Records in the ledger what a deleted node had mounted, or that a node exists again.
     pub(super) fn record_node(&self, change: &Change<'_, Node>) {
-        let (node, mut ledger) = (change.key().name, self.ledger.lock());
-        match (change.old, change.new) {
-            (Some(last), None) if is_managed(last) => {
-                let attachments = self.caches.attachments.store();
-                let has_some = |node: &str| !attachments.by(&BY_TARGET, node).is_empty();
-                ledger.node_deleted(&node, &last.status.volumes_in_use, has_some);
-            }
-            _ => ledger.node_exists(&node),
-        }
+        let attachments = self.caches.attachments.store();
+        self.ledger.lock().node_changed(change, |node| !attachments.by(&BY_TARGET, node).is_empty());
     }
 }
 
 impl Reconcile for DiskSync {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
-        let Shared { cx, caches, ledger, .. } = &*self.0;
+        let Shared { cx, caches, ledger, orphans, .. } = &*self.0;
         let disk = &key.name;
-        if let Some(orphan) = caches.orphan(disk).filter(|orphan| caches.may_lack_volume_of(orphan)) {
-            return Ok(cx.sync_at::<PersistentVolume>(key, orphan.metadata.resource_version));
+        // The cache of volumes may only lag behind that of VolumeAttachments.
+        match caches.orphan(disk).is_some() {
+            true if orphans.insert(key) => return Ok(cx.sync_when_current::<PersistentVolume>(key)),
+            true => {}
+            false => drop(orphans.forget(key)),
         }
         let observed;
         let mut view = {
@@ -127,32 +118,26 @@ impl Reconcile for DiskSync {
                 .for_each(|on_node| on_node.detach_blocker = plan::detach_blocker(&live, disk));
         }
         cx.judge(|| invariants::check(&view));
-        for step in view.steps() {
-            match step {
-                Step::AllowNodeAttach(node) | Step::Report(node) => {
-                    self.0.nodes.add(Key::cluster(node), Priority::Change)
-                }
-                _ => {}
-            }
+        for node in attempts::nodes_to_sync(&view) {
+            self.0.nodes.add(Key::cluster(node), Priority::Change);
         }
         let plan = plan(&view);
-        let next = plan.next();
-        self.count_forced(disk, &view);
-        let executor = cx.executor(key).events(&self.0.events);
-        executor.record_waiting(plan.waiting);
-        let outcome = executor.perform(plan.effects).await;
-        self.record(disk, &view, &plan::attempts(&view, &outcome));
-        let calls = plan::driver_calls(&view);
-        let is_called = !calls.is_empty();
-        if is_called {
-            let calls = calls.into_iter().map(|call| self.call_driver(disk, call));
-            let ended: Vec<_> = try_join_all(calls).await?.into_iter().flatten().collect();
-            executor.perform(plan::events_of_failed_calls(&view, &ended).effects).await;
-            self.record(disk, &view, &ended);
+        for (node, force) in attempts::forced(&view) {
+            tracing::warn!(%disk, node, ?force, "forced detach");
+            self.0.metrics.forced(force);
         }
+        let executor = cx.executor(key).events(&self.0.events);
+        // Failed attempts are in the ledger, which says when to try again.
+        let Executed { next, outcome, .. } = executor.run(plan).await;
+        self.record(disk, &view, &attempts::attempts(&view, &outcome));
+        let calls = plan::driver_calls(&view);
+        let is_due_again = attempts::is_due_again(&calls);
+        let calls = calls.into_iter().map(|call| self.call_driver(disk, call));
+        let ended: Vec<_> = try_join_all(calls).await?.into_iter().flatten().collect();
+        executor.emit(attempts::events_of_failed_calls(&view, &ended));
+        self.record(disk, &view, &ended);
         let next_attempt = self.0.ledger.lock().next_attempt(disk, Instant::now());
-        if is_called {
-            // The answers change what is to be done: the disk is reported, or attached to another node.
+        if is_due_again {
             self.0.add_disk(disk.clone(), Priority::Change);
         }
         Ok(next_attempt.map_or(next, |delay| next.within(delay)))
@@ -160,8 +145,7 @@ impl Reconcile for DiskSync {
 }
 
 impl DiskSync {
-    /// Calls the driver of a FlexVolume, and records its answers. Returns the attempts that have ended; a success of `attach` ends when
-    /// the disk is in `status.volumesAttached`.
+    /// Calls the driver of a FlexVolume, and records its answer. Returns the attempt that has ended.
     async fn call_driver<'a>(
         &self,
         disk: &str,
@@ -171,64 +155,33 @@ impl DiskSync {
         // Right before each call, as for writes.
         let fence = cx.client.options().fence.as_ref().map_or(Ok(()), Fence::check);
         fence.map_err(|error| SyncError::other("calling a FlexVolume driver", error))?;
-        let record = |node: &str, attachment| {
-            ledger.lock().record_flex(disk, node, attachment, Instant::now());
-        };
-        let text = |error: CallError| Chain(&error).to_string();
-        if let DriverCall::Attach(node, _) | DriverCall::Detach(node, _) = call {
+        let (DriverCall::Attach(node, _) | DriverCall::Detach(node, _) | DriverCall::Verify(node, _)) = call;
+        let record = |change| ledger.lock().flex_changed(disk, node, change, Instant::now());
+        if !matches!(call, DriverCall::Verify(..)) {
             // For the case that this future is dropped: the program continues.
-            record(node, FlexAttachment::Uncertain);
+            record(FlexChange::Is(FlexAttachment::Uncertain));
         }
-        Ok(match call {
-            DriverCall::Attach(node, volume) => match caches.flex_drivers.attach(volume, node).await {
-                Ok(device) => {
-                    tracing::info!(disk, node, %device, "attached by a FlexVolume driver");
-                    record(node, FlexAttachment::Attached(device));
-                    None
-                }
-                Err(error) => Some(Attempt { node, is_detach: false, error: Some(text(error)) }),
-            },
-            DriverCall::Detach(node, _) => {
-                let error = caches.flex_drivers.detach(disk, node).await.map_err(text).err();
-                if error.is_none() {
-                    tracing::info!(disk, node, "detached by a FlexVolume driver");
-                    record(node, FlexAttachment::None);
-                }
-                Some(Attempt { node, is_detach: true, error })
+        let (drivers, text) = (&caches.flex_drivers, |error: CallError| Chain(&error).to_string());
+        let answer = match call {
+            DriverCall::Attach(_, volume) => {
+                DriverAnswer::Attach(drivers.attach(volume, node).await.map_err(text))
             }
-            DriverCall::Verify(node, volume) => {
-                let answer = caches.flex_drivers.is_attached(volume, node).await;
-                if let Err(error) = &answer {
-                    let error = Chain(error);
-                    tracing::warn!(disk, node, %error, "cannot check whether a volume is attached");
-                }
-                let is_attached = !matches!(answer, Ok(Some(false)));
-                if !is_attached {
-                    tracing::warn!(
-                        disk,
-                        node,
-                        "the volume is no longer attached, says its FlexVolume driver"
-                    );
-                }
-                ledger.lock().flex_verified(disk, node, is_attached, Instant::now());
-                None
+            DriverCall::Detach(..) => DriverAnswer::Detach(drivers.detach(disk, node).await.map_err(text)),
+            DriverCall::Verify(_, volume) => {
+                DriverAnswer::Verify(drivers.is_attached(volume, node).await.map_err(text))
             }
-        })
-    }
-
-    fn count_forced(&self, disk: &str, view: &View<'_>) {
-        for step in view.steps() {
-            if let Step::Detach(node, Some(force)) = step {
-                tracing::warn!(disk, node, ?force, "forced detach");
-                self.0.metrics.forced(force);
-            }
-        }
+        };
+        log(disk, node, &answer);
+        let (change, ended) = attempts::answered(node, answer);
+        change.into_iter().for_each(record);
+        Ok(ended)
     }
 
     /// Records the attempts that have ended in the ledger and in metrics.
     fn record(&self, disk: &str, view: &View<'_>, attempts: &[Attempt<'_>]) {
         let (mut ledger, now, metrics) = (self.0.ledger.lock(), Instant::now(), &self.0.metrics);
-        for Attempt { node, is_detach, error } in attempts {
+        for attempt in attempts {
+            let Attempt { node, is_detach, error } = attempt;
             if let Some(error) = error {
                 let operation = if *is_detach { "detach" } else { "attach" };
                 tracing::warn!(disk, node, operation, error, "failed; retrying with backoff");
@@ -237,18 +190,31 @@ impl DiskSync {
                 Some(_) => ledger.failed(disk, node, now),
                 None => ledger.succeeded(disk, node, now),
             };
-            let on_node = view.nodes.iter().find(|on_node| on_node.node == *node);
-            match (on_node.and_then(|on_node| on_node.desired), error) {
-                (Some(desired), _) if !is_detach => metrics.attached(&desired.disk, took, error.is_none()),
-                (_, Some(_)) => {
-                    let attachment = on_node.and_then(|on_node| on_node.attachment);
-                    let is_migrated = attachment.is_some_and(is_inline) || self.0.caches.is_migrated(disk);
-                    metrics.detached(disk, took, false, is_migrated);
+            match attempts::measure(view, attempt) {
+                Some(Measure::Attach { disk, is_ok }) => metrics.attached(disk, took, is_ok),
+                Some(Measure::FailedDetach { is_inline }) => {
+                    metrics.detached(disk, took, false, is_inline || self.0.caches.is_migrated(disk));
                 }
-                // A detach is counted when the VolumeAttachment is gone.
-                (_, None) => {}
+                None => {}
             }
         }
+    }
+}
+
+fn log(disk: &str, node: &str, answer: &DriverAnswer) {
+    match answer {
+        DriverAnswer::Attach(Ok(device)) => {
+            tracing::info!(disk, node, %device, "attached by a FlexVolume driver");
+        }
+        DriverAnswer::Detach(Ok(())) => tracing::info!(disk, node, "detached by a FlexVolume driver"),
+        DriverAnswer::Verify(Ok(Some(false))) => {
+            tracing::warn!(disk, node, "the volume is no longer attached, says its FlexVolume driver");
+        }
+        DriverAnswer::Verify(Err(error)) => {
+            tracing::warn!(disk, node, error, "cannot check whether a volume is attached");
+        }
+        // `record` logs the other failures.
+        _ => {}
     }
 }
 
@@ -268,7 +234,7 @@ impl Reconcile for NodeSync {
             node = managed;
             desired = caches.desired_on(&key.name);
             found = self.disks_of(&node, &desired);
-            let entries = entries(&ledger, caches, &node, &found, &desired);
+            let entries = report::entries(&ledger, caches, &node, &found, &desired, Instant::now());
             let view =
                 report::View { node: &node, entries, force_on_timeout: self.0.policy().force_on_timeout };
             let report = report(&view);
@@ -277,8 +243,8 @@ impl Reconcile for NodeSync {
             ledger.begin_report(&key.name, &report.added);
             (view, report.attached, report.detached)
         };
-        let outcome = cx.executor(key).events(events).perform(report::plan(&view).effects).await;
-        if outcome.written().next().is_some() {
+        let done = cx.executor(key).events(events).run(report::plan(&view)).await;
+        if done.outcome.written().next().is_some() {
             let (mut ledger, now) = (ledger.lock(), Instant::now());
             for disk in detached {
                 metrics.detached(&disk, Duration::ZERO, true, false);
@@ -288,11 +254,9 @@ impl Reconcile for NodeSync {
                 metrics.attached(&desired[disk].disk, ledger.succeeded(disk, &key.name, now), true);
             }
         }
-        outcome.result().map(|()| Next::Settled)
+        done.result()
     }
 }
-
-type Found = Vec<(SmolStr, Option<Arc<VolumeAttachment>>)>;
 
 impl NodeSync {
     /// The disks that pods on a node need, and those in `status.volumesAttached`, with their VolumeAttachments.
@@ -305,37 +269,4 @@ impl NodeSync {
         };
         names.into_iter().map(|disk| (disk.clone(), attachment(disk))).collect()
     }
-}
-
-/// The state of these disks on a node.
-fn entries<'a>(
-    ledger: &Ledger,
-    caches: &Caches,
-    node: &'a Node,
-    found: &'a Found,
-    desired: &'a BTreeMap<SmolStr, DesiredAttachment>,
-) -> Vec<Entry<'a>> {
-    let (now, name) = (Instant::now(), node.metadata.name.as_str());
-    let entry = |(disk, attachment): &'a (SmolStr, Option<Arc<VolumeAttachment>>)| {
-        let on_node = ledger.on_node(disk, name, now);
-        // A detach may be recorded under the name of the VolumeAttachment, see `Caches::orphan`.
-        let is_orphan_detaching = attachment
-            .as_ref()
-            .is_some_and(|found| ledger.on_node(&found.metadata.name, name, now).is_detaching);
-        let flex = caches.is_flex_driver_installed(disk).map(|is_driver_installed| {
-            let state = ledger.flex(disk, name, device_of(node, disk), now);
-            FlexState { is_driver_installed, ..state }
-        });
-        let on_node = DiskOnNode {
-            flex,
-            desired: desired.get(disk),
-            attachment: attachment.as_deref(),
-            is_reported: reports(node, disk),
-            state: NodeState::of(node, disk),
-            is_detaching: on_node.is_detaching || is_orphan_detaching,
-            ..on_node
-        };
-        Entry { disk, on_node }
-    };
-    found.iter().map(entry).collect()
 }

@@ -1,10 +1,10 @@
 //! Decides about a claim: binding, provisioning, status. Pure.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Key, Object, PersistentVolume, PersistentVolumeClaim, StorageClass};
+use flyball_common::informer_lag::INFORMER_LAG;
 use flyball_runtime::{Effect, Event, Plan, Waiting};
 use smol_str::SmolStr;
 
@@ -27,8 +27,10 @@ pub(crate) struct View<'a> {
     pub(crate) volumes: &'a [Arc<PersistentVolume>],
     /// Its class, if it exists.
     pub(crate) class: Option<&'a StorageClass>,
-    /// Whether its class may exist without being in the cache yet: the key is then requeued once after this delay.
-    pub(crate) class_delay: Option<Duration>,
+    /// Whether the cache of classes has not reached the claim's version, so that its class may exist all the same.
+    pub(crate) is_class_cache_behind: bool,
+    /// Whether it was requeued before because of that.
+    pub(crate) has_waited_for_class: bool,
     /// The class for claims that do not name one.
     pub(crate) default_class: Option<&'a SmolStr>,
     /// The pods that use it and are not scheduled.
@@ -38,6 +40,14 @@ pub(crate) struct View<'a> {
     pub(crate) provisioning: Provisioning,
     /// Whether there are attributes classes (`VolumeAttributesClass`).
     pub(crate) attributes: bool,
+}
+
+impl View<'_> {
+    /// Whether the claim is requeued once because its class may not be in the cache yet.
+    pub(crate) fn awaits_class(&self) -> bool {
+        let is_missing = self.class.is_none() && !class::of_claim(self.claim).is_empty();
+        is_unbound(self.claim) && is_missing && self.is_class_cache_behind && !self.has_waited_for_class
+    }
 }
 
 /// What to do next for a claim.
@@ -73,7 +83,7 @@ pub(crate) fn plan(view: &View<'_>) -> Plan<Tag> {
         Step::Migrate(claim) => {
             Plan::of([writes::claim(*claim, "a CSI driver has replaced its provisioner")])
         }
-        Step::Wait(Some(_)) if view.class_delay.is_some() => Plan::default().again_after(view.class_delay),
+        Step::Wait(Some(_)) if view.awaits_class() => Plan::after(INFORMER_LAG),
         Step::Wait(event) => Plan::of(event),
         Step::Pend(event) => {
             Plan::of(event.map(Effect::from).into_iter().chain(pending(PENDING).map(Effect::from)))
@@ -91,6 +101,11 @@ pub(crate) fn plan(view: &View<'_>) -> Plan<Tag> {
         Step::Invalid(why) => Plan::of([Effect::Invalid(why)]),
     };
     plan.waiting_for(waiting(view))
+}
+
+/// Whether a claim has no volume yet, so that volumes, classes and pods matter to it.
+pub(crate) fn is_unbound(claim: &PersistentVolumeClaim) -> bool {
+    claim.spec.volume_name.is_empty() && !claim.metadata.annotations.contains_key(BIND_COMPLETED)
 }
 
 /// The next step for a claim.

@@ -89,7 +89,10 @@ pub(crate) fn classed(claim: &PersistentVolumeClaim, class: &str) -> Result<Pers
 }
 
 /// The claim with the provisioner annotation; `None` if it is set already.
-pub(crate) fn asked(claim: &PersistentVolumeClaim, provisioner: &str) -> Option<PersistentVolumeClaim> {
+pub(crate) fn with_provisioner(
+    claim: &PersistentVolumeClaim,
+    provisioner: &str,
+) -> Option<PersistentVolumeClaim> {
     let annotations = &claim.metadata.annotations;
     if annotations.get(PROVISIONER) == Some(provisioner) {
         return None;

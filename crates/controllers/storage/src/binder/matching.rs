@@ -39,7 +39,8 @@ pub(crate) fn best<'a>(
     }))
 }
 
-/// Whether a volume that suits a claim was created before it and has no phase yet.
+/// Whether a volume that suits a claim was created before it and has no phase yet. If the two are in separate etcds, it is a
+/// guess, and the volume gets its phase soon in any case.
 pub(crate) fn is_coming(
     claim: &PersistentVolumeClaim,
     volumes: &[Arc<PersistentVolume>],

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flyball_api::{PersistentVolume, PersistentVolumeClaim};
 use flyball_cache::Store;
-use flyball_runtime::metrics::{Family, Metrics, Stability};
+use flyball_runtime::metrics::{Family, Metrics, Stability, VOLUME_SECONDS as SECONDS};
 use parking_lot::Mutex;
 use smol_str::SmolStr;
 
@@ -13,8 +13,6 @@ use super::matching::mode;
 use super::plugins::{UNKNOWN, plugin_of};
 use crate::class;
 use crate::names::BOUND;
-
-const SECONDS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
 
 const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
     Family::gauge(name, Stability::Alpha, labels, help)
@@ -55,6 +53,12 @@ pub(super) static ERRORS: Family = counter(
     &["plugin_name", "operation_name"],
     "Total volume operation errors",
 );
+/// Hidden, see [`flyball_runtime::metrics::DEPRECATED`].
+pub(super) static OLD_ERRORS: Family = counter(
+    "volume_operation_total_errors",
+    &["plugin_name", "operation_name"],
+    "(Deprecated since 1.36.0) Total volume operation errors",
+);
 pub(super) static LATENCY: Family = Family::histogram(
     "volume_operation_total_seconds",
     Stability::Alpha,
@@ -89,7 +93,7 @@ pub(super) fn class_set(metrics: &Metrics, is_ok: bool) {
 }
 
 /// Records how long an in-tree plugin took for an operation.
-pub(super) fn observe(metrics: &Metrics, plugin: &str, operation: &str, took: Duration, is_ok: bool) {
+pub(crate) fn observe(metrics: &Metrics, plugin: &str, operation: &str, took: Duration, is_ok: bool) {
     let status = if is_ok { "success" } else { "fail-unknown" };
     metrics.histogram(&OPERATIONS, &[plugin, operation, status, "false"]).observe(took.as_secs_f64());
 }

@@ -8,7 +8,8 @@
 //!   those that were created together.
 //! - **Writes** volumes and claims, spec and status; recycler pods.
 //! - **Files**: there are two queues. `claim` (with `matching` and `provision`) and `volume` (with `reclaim` and `plugins`)
-//!   each have a `plan`; `edit` and `writes` are the bodies of the writes. There is no `status.rs`, as binding writes specs
+//!   each have a `plan`; `edit` and `writes` are the bodies of the writes; `results` says what to
+//!   remember once a plan was executed. There is no `status.rs`, as binding writes specs
 //!   and statuses in one sequence. `relay` is async, as it has a watch of its own: one task for each recycler pod
 //!   of this process, which ends with the pod.
 //! - **Live reads and local operations decide**: a claim that the cache lacks, a volume that is to be reclaimed and a volume
@@ -16,9 +17,15 @@
 //!   which of these comes next, and its result becomes part of the view.
 //! - Upstream: `pkg/controller/volume/persistentvolume`. What differs: the directory of a host path volume follows from its
 //!   claim, so that a second attempt creates no second one; only directories below `/tmp` are deleted, where upstream also
-//!   deletes those that have `/tmp/` elsewhere in their path; a recycler pod is followed through the cache, and one
-//!   that the server refuses is tried again with backoff (upstream: at every sync); a volume that was emptied and could not be
-//!   freed is not emptied again; settled claims and volumes are not synced again without a change.
+//!   deletes those that have `/tmp/` elsewhere in their path; a recycler pod is followed through the cache, and after one that
+//!   the server refuses or that fails, the next one comes with backoff (upstream: at every sync); a volume that was emptied and
+//!   could not be freed is not emptied again; a host path volume that the server refuses is tried again with backoff (upstream:
+//!   five times in 50 s, then at every sync), and that its directory is removed again is no failure (upstream then looks for
+//!   the finalizer of the volume, which does not exist); a lost race (409) for the annotation of a provisioner gets no event;
+//!   settled claims and volumes are not synced again without a change. As informers of different kinds lag each other, two
+//!   things are waited for before a claim is acted upon: for its class, once, if the cache of classes is behind the claim
+//!   (`awaits_class`; upstream emits an event about the missing class), and for a volume that suits it and was created before it, until the
+//!   volume has a phase (`is_coming`; upstream would have another volume provisioned).
 
 mod claim;
 mod edit;
@@ -33,6 +40,7 @@ mod provision;
 mod reclaim;
 mod recycler;
 mod relay;
+mod results;
 mod resync;
 mod sync;
 #[cfg(test)]
@@ -45,15 +53,26 @@ use std::sync::Arc;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Node, PersistentVolume, PersistentVolumeClaim, StorageClass};
+use flyball_runtime::config::Config;
 use flyball_runtime::{Context, StartError, Tasks};
 
 use crate::usage::BY_CLAIM;
 use latest::Latest;
 pub(crate) use matching::size;
+pub(crate) use metrics::observe;
 use recycler::Recycler;
 use sync::{Binder, Claims, Volumes};
 
 const EVENT_SOURCE: &str = "persistentvolume-controller";
+
+/// Whether it can be set up: reads the templates of recycler pods.
+pub fn check(config: &Config) -> Result<(), StartError> {
+    recycler(config).map(drop)
+}
+
+fn recycler(config: &Config) -> Result<Recycler, StartError> {
+    Recycler::new(&config.persistent_volume_binder_controller.volume_configuration.recycler)
+}
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let (claim_queue, volume_queue) = (tasks.queue("claims"), tasks.queue("volumes"));
@@ -62,8 +81,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     pods.index(&BY_CLAIM);
     volumes.index(&triggers::BY_CLAIM_REF);
     volumes.index(&triggers::UNCLAIMED_BY_CLASS);
-    let recycler =
-        Recycler::new(&cx.config.persistent_volume_binder_controller.volume_configuration.recycler)?;
+    let recycler = recycler(&cx.config)?;
 
     tasks.needs(&classes);
     tasks.needs(&nodes);

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use super::metrics::{ERRORS, LATENCY};
+use super::metrics::{ERRORS, LATENCY, OLD_ERRORS};
 use crate::backoff::Backoff;
 
 /// The operations by claim (provision) or volume (delete).
@@ -43,7 +43,9 @@ impl Operations {
 
     pub(super) fn failed(&self, key: &Key) {
         if let Some(Operation { plugin, name, .. }) = self.begun.lock().get(key) {
-            self.metrics.counter(&ERRORS, &[plugin, name]).inc();
+            for family in [&ERRORS, &OLD_ERRORS] {
+                self.metrics.counter(family, &[plugin, name]).inc();
+            }
         }
     }
 

@@ -1,7 +1,8 @@
 //! Provisioning: an annotation requests a volume from an external provisioner; a host path volume is created here. Pure.
 
 use flyball_api::{Key, PersistentVolume, PersistentVolumeClaim, Resource, StorageClass};
-use flyball_runtime::{Effect, ErrorKinds, Event, Message, Plan, Write};
+use flyball_client::Verb;
+use flyball_runtime::{Effect, ErrorKinds, Event, Message, Outcome, Plan, Write};
 use serde_json::{Value, json};
 
 use super::claim::{Step, View, step};
@@ -44,7 +45,8 @@ pub(crate) fn need(view: &View<'_>) -> Option<Need> {
     else {
         return None;
     };
-    let is_settled = known.is_backing_off || is_cloned(claim) || edit::asked(claim, HOST_PATH).is_some();
+    let is_settled =
+        known.is_backing_off || is_cloned(claim) || edit::with_provisioner(claim, HOST_PATH).is_some();
     match known.volume_exists {
         _ if is_settled => None,
         None => Some(Need::Volume(volume_key(claim))),
@@ -67,7 +69,7 @@ pub(super) fn plan(view: &View<'_>, provisioner: &Provisioner) -> Plan<Tag> {
                  and correctly registered."
             );
             let event = Effect::from(Event::normal("ExternalProvisioning", message));
-            Plan::of(ask(view.claim, name).map(Effect::from).into_iter().chain([event]))
+            Plan::of(request_provisioning(view.claim, name).map(Effect::from).into_iter().chain([event]))
         }
         (Provisioner::HostPath, Some(class)) => create(view, class),
         (Provisioner::HostPath, None) => Plan::default(),
@@ -94,10 +96,10 @@ pub(super) fn failure(view: &View<'_>) -> Option<String> {
 }
 
 /// The annotations that ask a provisioner for a volume; `None` if the claim has them.
-fn ask(claim: &PersistentVolumeClaim, provisioner: &str) -> Option<Write<Tag>> {
-    let asked = edit::asked(claim, provisioner)?;
+fn request_provisioning(claim: &PersistentVolumeClaim, provisioner: &str) -> Option<Write<Tag>> {
+    let claim = edit::with_provisioner(claim, provisioner)?;
     let failed = Event::warning(FAILED, Message::ThenError("Error saving claim: ".into()));
-    let write = writes::claim(asked, "a provisioner is to create a volume for it");
+    let write = writes::claim(claim, "a provisioner is to create a volume for it");
     Some(write.on_failure(failed).no_event_for(ErrorKinds::CONFLICT))
 }
 
@@ -112,8 +114,8 @@ fn create(view: &View<'_>, class: &StorageClass) -> Plan<Tag> {
     if known.is_backing_off {
         return Plan::default();
     }
-    if let Some(ask) = ask(claim, HOST_PATH) {
-        return Plan::of([ask]);
+    if let Some(request) = request_provisioning(claim, HOST_PATH) {
+        return Plan::of([request]);
     }
     if known.directory != Some(Ok(())) {
         return Plan::default();
@@ -128,13 +130,31 @@ fn create(view: &View<'_>, class: &StorageClass) -> Plan<Tag> {
         .tag(Tag::Other)])
 }
 
+/// Why the server has refused the host path volume; `None` if it has it, or may have it.
+pub(super) fn refusal(outcome: &Outcome<Tag>) -> Option<&str> {
+    let failure = outcome.failures.iter().find(|failure| failure.verb == Some(Verb::Create))?;
+    (!failure.is_one_of(ErrorKinds::OUTCOME_UNKNOWN | ErrorKinds::OUTDATED)).then_some(&failure.message)
+}
+
+/// What follows when the server has refused the volume. `removed` says whether the directory could be removed again.
+pub(super) fn after_refusal(claim: &Key, why: &str, removed: Result<(), String>) -> Vec<Event> {
+    let failed =
+        format!("Error creating provisioned PV object for claim {claim}: {why}. Deleting the volume.");
+    let left = removed.err().map(|why| {
+        let left =
+            format!("Error cleaning provisioned volume for claim {claim}: {why}. Please delete manually.");
+        Event::warning("ProvisioningCleanupFailed", left)
+    });
+    [Event::warning(FAILED, failed)].into_iter().chain(left).collect()
+}
+
 /// Whether a claim is to be filled with the data of another object.
 fn is_cloned(claim: &PersistentVolumeClaim) -> bool {
     claim.spec.data_source.is_some()
 }
 
 /// The volume that is provisioned for a claim.
-fn volume_key(claim: &PersistentVolumeClaim) -> Key {
+pub(super) fn volume_key(claim: &PersistentVolumeClaim) -> Key {
     Key::cluster(format!("pvc-{}", claim.metadata.uid))
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flyball_api::pod::{Phase, Pod};
 use flyball_api::{Key, Object, PersistentVolume, PersistentVolumeClaim, Uid};
+use flyball_client::Verb;
 use flyball_runtime::{Effect, ErrorKinds, Event, Outcome, Plan, Waiting, Write};
 use serde_json::Value;
 
@@ -237,7 +238,7 @@ fn dismiss(pod: &Pod) -> Option<Write<Tag>> {
     (!pod.is_deleting()).then(|| delete().tag(Tag::Other))
 }
 
-/// Whether the recycler pod of a volume is to be forgotten once the plan is carried out.
+/// Whether the recycler pod of a volume has ended, and is to be forgotten once the plan is carried out.
 pub(super) fn is_recycled(view: &View) -> bool {
     recycling(view)
         .is_some_and(|(_, progress)| matches!(progress, Progress::Succeeded(_) | Progress::Failed { .. }))
@@ -256,10 +257,23 @@ fn recycling(view: &View) -> Option<(&PersistentVolume, Progress<'_>)> {
     Some((reclaimable(live)?, progress(live.recycler.as_ref()?)))
 }
 
-/// What follows when the recycler pod could not be created; `None` if that did not fail.
-pub(super) fn creation_failed(view: &View, outcome: &Outcome<Tag>) -> Option<Plan<Tag>> {
-    let failure = outcome.failures.iter().find(|failure| matches!(failure.tag, Some(Tag::Pod)))?;
+/// What follows when the recycler pod could not be created, or the finalizer of a volume whose storage is removed could not be removed;
+/// `None` if neither failed.
+pub(super) fn after_failure(view: &View, outcome: &Outcome<Tag>) -> Option<Vec<Write<Tag>>> {
     let volume = view.live.as_ref()?.volume.as_ref()?;
+    if let Some(why) = stuck_finalizer(view, outcome) {
+        let why = format!("persistent volume controller can't update finalizer: {why}");
+        return Some(writes::fail(volume, FAILED_DELETE, &why).into_iter().collect());
+    }
+    let failure = outcome.failures.iter().find(|failure| matches!(failure.tag, Some(Tag::Pod)))?;
     let why = format!("Recycle failed: unexpected error creating recycler pod:  {}", failure.message);
-    Some(Plan::of(writes::fail(volume, FAILED_RECYCLE, &why)))
+    Some(writes::fail(volume, FAILED_RECYCLE, &why).into_iter().collect())
+}
+
+/// Why the finalizer of a volume whose storage is removed could not be removed. A lost race is only tried again.
+pub(super) fn stuck_finalizer<'a>(view: &View, outcome: &'a Outcome<Tag>) -> Option<&'a str> {
+    let failure = outcome.failure().filter(|failure| failure.verb == Some(Verb::Update))?;
+    let is_stuck =
+        view.removed == Some(Ok(())) && !failure.is_one_of(ErrorKinds::CONFLICT | ErrorKinds::OUTDATED);
+    is_stuck.then_some(&failure.message)
 }

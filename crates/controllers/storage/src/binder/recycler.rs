@@ -32,8 +32,8 @@ pub(super) struct Recycler {
     nfs: Template,
     running: Mutex<FxHashMap<Key, Running>>,
     emptied: Mutex<FxHashMap<Key, Emptied>>,
-    /// The volumes whose recycler pods could not be created.
-    refused: Mutex<FxHashMap<Key, Backoff>>,
+    /// The volumes whose recycler pods could not be created, or have failed.
+    failures: Mutex<FxHashMap<Key, Backoff>>,
 }
 
 /// A recycler pod, and the relay of its events.
@@ -67,12 +67,15 @@ impl Recycler {
     /// Reads the templates that are configured.
     pub(super) fn new(config: &config::Recycler) -> Result<Self, StartError> {
         let host_path = Template {
-            pod: template(&config.pod_template_file_path_host_path)?,
+            pod: template(
+                "--pv-recycler-pod-template-filepath-hostpath",
+                &config.pod_template_file_path_host_path,
+            )?,
             min_seconds: config.minimum_timeout_host_path.into(),
             seconds_per_gib: config.increment_timeout_host_path.into(),
         };
         let nfs = Template {
-            pod: template(&config.pod_template_file_path_nfs)?,
+            pod: template("--pv-recycler-pod-template-filepath-nfs", &config.pod_template_file_path_nfs)?,
             min_seconds: config.minimum_timeout_nfs.into(),
             seconds_per_gib: config.increment_timeout_nfs.into(),
         };
@@ -81,7 +84,7 @@ impl Recycler {
             nfs,
             running: Mutex::default(),
             emptied: Mutex::default(),
-            refused: Mutex::default(),
+            failures: Mutex::default(),
         })
     }
 
@@ -119,18 +122,19 @@ impl Recycler {
 
     pub(super) fn begin(&self, volume: &Key, pod: Uid, relay: Relay) {
         self.running.lock().insert(volume.clone(), Running { pod, _relay: relay });
-        self.refused.lock().remove(volume);
     }
 
-    /// Delays the next attempt to create the pod, for example because a quota or a policy does not allow it. Upstream tries again
-    /// whenever it syncs the volume.
-    pub(super) fn refused(&self, volume: &Key, now: Instant) {
-        self.refused.lock().entry(volume.clone()).or_default().failed(now);
+    /// Forgets the pod and delays the next one: a quota or a policy did not allow it, or it could not empty the volume. The deletion
+    /// of a failed pod brings the volume back at once, so that without a delay a pod would follow the other. Upstream tries again
+    /// whenever it syncs the volume, which deletions of pods do not cause.
+    pub(super) fn failed(&self, volume: &Key, now: Instant) {
+        self.running.lock().remove(volume);
+        self.failures.lock().entry(volume.clone()).or_default().failed(now);
     }
 
-    /// Whether the pod could not be created, and the next attempt is not due.
+    /// Whether the last attempt has failed, and the next one is not due.
     pub(super) fn is_backing_off(&self, volume: &Key, now: Instant) -> bool {
-        self.refused.lock().get(volume).is_some_and(|backoff| backoff.is_active(now))
+        self.failures.lock().get(volume).is_some_and(|backoff| backoff.is_active(now))
     }
 
     /// Remembers that a volume was emptied after its claim was deleted.
@@ -149,7 +153,7 @@ impl Recycler {
     pub(super) fn forget(&self, volume: &Key) {
         self.running.lock().remove(volume);
         self.emptied.lock().remove(volume);
-        self.refused.lock().remove(volume);
+        self.failures.lock().remove(volume);
     }
 }
 
@@ -163,11 +167,11 @@ pub(super) fn copied(of_pod: &Event) -> runtime::Event {
 }
 
 /// The template in a file, or the default one.
-fn template(path: &str) -> Result<Value, StartError> {
+fn template(flag: &str, path: &str) -> Result<Value, StartError> {
     if path.is_empty() {
         return Ok(default_template());
     }
-    let wrong = |why: String| StartError::Misconfigured(format!("recycler pod template {path}: {why}"));
+    let wrong = |why: String| StartError::Misconfigured(format!("{flag} {path}: {why}"));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let pod: Value = serde_yaml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     if pod["kind"] != "Pod" {
@@ -249,14 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_pod_is_tried_again_less_and_less_often() {
+    fn a_pod_that_is_refused_or_fails_is_tried_again_less_and_less_often() {
         let (recycler, volume) = (Recycler::new(&config::Recycler::default()).unwrap(), Key::cluster("a"));
         let (mut now, mut attempts) = (Instant::now(), 0);
         // For an hour, at every resync.
         for _ in 0..240 {
             if !recycler.is_backing_off(&volume, now) {
                 attempts += 1;
-                recycler.refused(&volume, now);
+                recycler.failed(&volume, now);
             }
             now += std::time::Duration::from_secs(15);
         }

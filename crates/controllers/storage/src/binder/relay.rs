@@ -24,7 +24,7 @@ impl Drop for Relay {
 
 /// Copies all events about `pod`, also earlier ones, to `volume`.
 pub(super) fn start(cx: Arc<Context>, events: Recorder, volume: ObjectRef, pod: Key) -> Relay {
-    Relay(tokio::spawn(run(cx, events, volume, pod)).abort_handle())
+    Relay(cx.run_aside("relay of recycler events", run(cx.clone(), events, volume, pod)))
 }
 
 /// Ends with the watch: nothing depends on these events, and a recycler pod seldom lives longer than one watch.
@@ -45,7 +45,7 @@ async fn run(cx: Arc<Context>, events: Recorder, volume: ObjectRef, pod: Key) {
     while let Some(Ok(change)) = changes.next().await {
         let event = change.object.decode::<Event>();
         if let (EventKind::Added, Ok(event)) = (change.kind, event) {
-            executor.perform::<()>([copied(&event)]).await;
+            executor.emit([copied(&event)]);
         }
     }
 }

@@ -1,20 +1,18 @@
 //! The shells for claims and for volumes: read caches, and the server or the file system where needed; plan; execute.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::{
-    Key, Node, Object, PersistentVolume, PersistentVolumeClaim, Resource, ResourceVersion, StorageClass,
+    Key, Node, Object, PersistentVolume, PersistentVolumeClaim, ResourceVersion, StorageClass,
 };
 use flyball_cache::{Informer, Progress as _};
-use flyball_client::Verb;
-use flyball_common::informer_lag::{INFORMER_LAG, Misses};
+use flyball_common::informer_lag::Misses;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::gates::Gate;
 use flyball_runtime::plan::{Answer, Done};
-use flyball_runtime::{Context, ErrorKinds, Next, Outcome, Reconcile, SyncError};
+use flyball_runtime::{Context, Executed, Next, Outcome, Reconcile, SyncError};
 use parking_lot::Mutex;
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
@@ -26,11 +24,12 @@ use super::plugins::HOST_PATH;
 use super::provision::{self, Provisioning};
 use super::reclaim::{self, Live, RecyclerPod};
 use super::recycler::Recycler;
+use super::results::{self, Record};
 use super::triggers::{BY_CLAIM_REF, UNCLAIMED_BY_CLASS, claim_of};
 use super::writes::Tag;
 use super::{host_path, invariants, metrics, relay, resync, volume};
 use crate::class;
-use crate::names::{BIND_COMPLETED, SELECTED_NODE};
+use crate::names::SELECTED_NODE;
 use crate::usage::pods_of;
 
 /// What both shells share.
@@ -65,9 +64,11 @@ impl Reconcile for Claims {
             binder.class_delays.forget(key);
             return Ok(Next::Settled);
         };
-        let is_unbound =
-            claim.spec.volume_name.is_empty() && !claim.metadata.annotations.contains_key(BIND_COMPLETED);
+        let is_unbound = claim::is_unbound(&claim);
         let class = binder.class(class::of_claim(&claim));
+        if class.is_some() || !is_unbound {
+            binder.class_delays.forget(key);
+        }
         let named_volume = binder.volumes.get(&Key::cluster(claim.spec.volume_name.as_str()));
         let classes =
             if is_unbound && class::is_unset(&claim) { binder.classes.store().list() } else { vec![] };
@@ -76,13 +77,17 @@ impl Reconcile for Claims {
             named_volume: named_volume.as_ref(),
             volumes: &if is_unbound { binder.candidates(&claim) } else { vec![] },
             class: class.as_deref(),
-            class_delay: binder.class_delay(&claim, class.is_some() || !is_unbound),
+            is_class_cache_behind: binder.classes.version_reached() < claim.metadata.resource_version,
+            has_waited_for_class: binder.class_delays.contains(key),
             default_class: class::default_of(&classes).map(|class| &class.metadata.name),
             pods: &if is_unbound { binder.unscheduled_pods(key) } else { vec![] },
             is_recent: claim.metadata.resource_version > binder.start_version(),
             provisioning: binder.provisioning(&claim),
             attributes: binder.cx.gates.enabled(Gate::VolumeAttributesClass),
         };
+        if view.awaits_class() {
+            binder.class_delays.insert(key);
+        }
         let step = claim::step(&view);
         if let Step::Provision(provisioner) = &step {
             binder.operations.begin(key, provisioner.name(), "provision");
@@ -91,12 +96,18 @@ impl Reconcile for Claims {
             binder.provide(&mut view.provisioning, need).await?;
         }
         binder.cx.judge(|| invariants::check(&view));
-        let plan = claim::plan(&view);
-        let next = plan.next();
-        let executor = binder.cx.executor(key).about(ObjectRef::of(&*claim)).events(&binder.events);
-        executor.record_waiting(plan.waiting);
-        let outcome = executor.perform(plan.effects).await;
-        binder.record_claim(key, &view, &step, &outcome);
+        let about = ObjectRef::of(&*claim);
+        let executor = binder.cx.executor(key).about(about.clone()).events(&binder.events);
+        let Executed { next, outcome, .. } = executor.run(claim::plan(&view)).await;
+        if let Some(record) = results::of_claim(&view, &step, &outcome) {
+            binder.record(key, &about, record);
+        }
+        if let Some(why) = provision::refusal(&outcome)
+            && let Some(removed) = binder.discard(&claim).await?
+        {
+            // Events cannot fail.
+            let _ = executor.perform::<Tag>(provision::after_refusal(key, why, removed)).await;
+        }
         binder.finish(outcome).map(|()| next)
     }
 }
@@ -128,27 +139,25 @@ impl Reconcile for Volumes {
             let Some(need) = volume::need(&view) else { break };
             binder.read(&mut view, need).await?;
         }
-        if volume::step(&view) == volume::Step::SyncClaim {
-            let claim = claim_of(&view.volume);
-            claim.into_iter().for_each(|claim| binder.claim_queue.add(claim, Priority::Change));
+        if let Some(claim) = volume::claim_to_sync(&view) {
+            binder.claim_queue.add(claim, Priority::Change);
         }
         if let Some(volume) = reclaim::emptied(&view) {
             binder.recycler.emptied(volume, era);
         }
         let plan = volume::plan(&view);
         binder.cx.judge(|| invariants::check_volume(&view, &plan));
-        let executor = binder.cx.executor(key).about(ObjectRef::of(&*view.volume)).events(&binder.events);
-        executor.record_waiting(plan.waiting);
-        let outcome = executor.perform(plan.effects).await;
-        binder.record_volume(key, &view, &outcome);
-        let outcome = match reclaim::creation_failed(&view, &outcome) {
-            Some(plan) => {
-                binder.recycler.refused(key, Instant::now());
-                executor.perform(plan.effects).await
-            }
+        let about = ObjectRef::of(&*view.volume);
+        let executor = binder.cx.executor(key).about(about.clone()).events(&binder.events);
+        let Executed { next, outcome, .. } = executor.run(plan).await;
+        for record in results::of_volume(&view, &outcome) {
+            binder.record(key, &about, record);
+        }
+        let outcome = match reclaim::after_failure(&view, &outcome) {
+            Some(writes) => executor.perform(writes).await,
             None => outcome,
         };
-        binder.finish(outcome).map(|()| Next::Settled)
+        binder.finish(outcome).map(|()| next)
     }
 }
 
@@ -174,18 +183,6 @@ impl Binder {
             Some((of, version)) if of == era => version,
             _ => start_version.insert((era, informer.version_reached())).1,
         }
-    }
-
-    /// The delay after which a claim is synced again because its class may not be in the cache yet. Each claim gets one.
-    fn class_delay(&self, claim: &PersistentVolumeClaim, is_settled: bool) -> Option<Duration> {
-        let key = claim.key();
-        if is_settled {
-            self.class_delays.forget(&key);
-            return None;
-        }
-        let is_behind = self.classes.version_reached() < claim.metadata.resource_version;
-        let is_due = is_behind && !class::of_claim(claim).is_empty() && self.class_delays.insert(&key);
-        is_due.then_some(INFORMER_LAG)
     }
 
     /// The volumes whose `claimRef` names this claim, and the volumes of its class that have no `claimRef`.
@@ -221,7 +218,7 @@ impl Binder {
     async fn provide(&self, known: &mut Provisioning, need: provision::Need) -> Result<(), SyncError> {
         match need {
             provision::Need::Volume(key) => {
-                known.volume_exists = Some(self.get::<PersistentVolume>(&key).await?.is_some());
+                known.volume_exists = Some(self.cx.find::<PersistentVolume>(&key).await?.is_some());
             }
             provision::Need::Directory { path, mode } => {
                 let create = move || host_path::create(&path, &mode);
@@ -231,10 +228,21 @@ impl Binder {
         Ok(())
     }
 
+    /// Removes the directory of a host path volume that the server has refused; `None` if the server has the volume after all.
+    async fn discard(&self, claim: &PersistentVolumeClaim) -> Result<Option<Result<(), String>>, SyncError> {
+        let volume = provision::volume_key(claim);
+        if self.cx.find::<PersistentVolume>(&volume).await?.is_some() {
+            return Ok(None);
+        }
+        let path = host_path::path_for(claim);
+        let remove = move || host_path::remove(&volume.name, Some(&path));
+        Ok(Some(self.timed("volume_delete", remove).await))
+    }
+
     async fn read(&self, view: &mut volume::View, need: volume::Need) -> Result<(), SyncError> {
         match need {
             volume::Need::Claim(key) => {
-                view.live_claim = Some(self.get::<PersistentVolumeClaim>(&key).await?.map(Arc::new));
+                view.live_claim = Some(self.cx.find::<PersistentVolumeClaim>(&key).await?.map(Arc::new));
             }
             volume::Need::Volume => view.live = Some(self.live(&view.volume.key()).await?),
             volume::Need::Removal(path) => {
@@ -249,7 +257,7 @@ impl Binder {
     /// Reads a volume that is to be reclaimed from the server, and its claim and pods from the caches.
     async fn live(&self, key: &Key) -> Result<Live, SyncError> {
         let era = self.volumes.informer.era();
-        let volume = self.get::<PersistentVolume>(key).await?;
+        let volume = self.cx.find::<PersistentVolume>(key).await?;
         let claim = volume.as_ref().and_then(claim_of);
         let manifest = volume.as_ref().and_then(|volume| self.recycler.pod(volume));
         let recycler = manifest.map(|manifest| {
@@ -261,14 +269,6 @@ impl Binder {
         });
         let pods = claim.as_ref().map(|claim| pods_of(self.pods.store(), claim)).unwrap_or_default();
         Ok(Live { volume, claim: claim.and_then(|claim| self.claims.get(&claim)), pods, recycler })
-    }
-
-    /// Reads an object from the server; `None` if it does not exist.
-    async fn get<T: Resource>(&self, key: &Key) -> Result<Option<T>, SyncError> {
-        match self.cx.client.get::<T>(key).await {
-            Err(error) if error.is_not_found() => Ok(None),
-            found => found.map(Some).map_err(SyncError::api(format!("reading {} {key}", T::TYPE.kind))),
-        }
     }
 
     /// Runs a file system operation of the host path plugin, and records its duration and result in metrics.
@@ -283,44 +283,23 @@ impl Binder {
         done
     }
 
-    /// Records the result of a claim's step in operations and metrics.
-    fn record_claim(&self, key: &Key, view: &claim::View<'_>, step: &Step<'_>, outcome: &Outcome<Tag>) {
-        match step {
-            Step::Bind(_) if outcome.is_ok() => self.operations.done(key),
-            Step::Bind(_) => self.operations.failed(key),
-            Step::SetClass(_) => metrics::class_set(&self.cx.metrics, outcome.is_ok()),
-            Step::Provision(_) if provision::failure(view).is_some() => {
+    /// Carries out what `results.rs` says is to be recorded. `about` is the claim or volume.
+    fn record(&self, key: &Key, about: &ObjectRef, record: Record) {
+        match record {
+            Record::Done => self.operations.done(key),
+            Record::Failed => self.operations.failed(key),
+            Record::FailedAndDelayed => {
                 self.operations.failed(key);
                 self.operations.back_off(key);
             }
-            Step::Provision(_) if outcome.failure().is_some_and(|of| !of.is_one_of(ErrorKinds::CONFLICT)) => {
-                self.operations.failed(key);
+            Record::DeletionRequested => self.operations.deletion_requested(key),
+            Record::ClassSet { is_ok } => metrics::class_set(&self.cx.metrics, is_ok),
+            Record::RecyclerCreated(pod, uid) => {
+                let relay = relay::start(self.cx.clone(), self.events.clone(), about.clone(), pod);
+                self.recycler.begin(key, uid, relay);
             }
-            _ => {}
-        }
-    }
-
-    /// Records the result of a volume's step in operations and in the recycler.
-    fn record_volume(&self, key: &Key, view: &volume::View, outcome: &Outcome<Tag>) {
-        match &view.removed {
-            Some(Err(_)) => {
-                self.operations.failed(key);
-                self.operations.back_off(key);
-            }
-            // The finalizer is removed first. If that failed, the deletion was not requested.
-            Some(Ok(())) if outcome.failure().is_none_or(|failure| failure.verb == Some(Verb::Delete)) => {
-                self.operations.deletion_requested(key);
-            }
-            _ => {}
-        }
-        let created = outcome.done.iter().filter(|done| matches!(done.tag, Tag::Pod));
-        for pod in created.filter_map(|done| done.answer.written()) {
-            let (cx, events) = (self.cx.clone(), self.events.clone());
-            let relay = relay::start(cx, events, ObjectRef::of(&*view.volume), pod.key());
-            self.recycler.begin(key, pod.uid.clone(), relay);
-        }
-        if reclaim::is_recycled(view) && outcome.is_ok() {
-            self.recycler.forget(key);
+            Record::Recycled => self.recycler.forget(key),
+            Record::RecyclingFailed => self.recycler.failed(key, Instant::now()),
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct View {
     pub(crate) removed: Option<Result<(), String>>,
     /// Whether an earlier sync has deleted the volume on the server.
     pub(crate) is_deletion_requested: bool,
-    /// Whether its directory could not be removed and the next attempt is not due yet.
+    /// Whether its directory could not be removed, or its recycler pod has failed, and the next attempt is not due yet.
     pub(crate) is_backing_off: bool,
 }
 
@@ -91,6 +91,11 @@ pub(crate) fn plan(view: &View) -> Plan<Tag> {
         Step::Release => Plan::of(writes::phase(&view.volume, RELEASED, "", Turn::First)),
         Step::Reclaim => reclaim::plan(view),
     }
+}
+
+/// The claim that has to be synced before there is more to do for the volume.
+pub(crate) fn claim_to_sync(view: &View) -> Option<Key> {
+    claim_of(&view.volume).filter(|_| step(view) == Step::SyncClaim)
 }
 
 /// The next step for a volume.

@@ -7,6 +7,7 @@ use flyball_api::{CSIDriver, Key, ObjectMeta, PersistentVolume, PersistentVolume
 use flyball_cache::Informer;
 
 use super::Disk;
+use crate::migration;
 use crate::names::BOUND;
 use crate::usage::{claim_name, is_made_for};
 
@@ -32,6 +33,21 @@ impl Lookup {
     /// Whether a volume of `pod` is that of a claim which is not bound, or not the pod's.
     pub(crate) fn is_pending(&self, pod: &ObjectMeta, volume: &Volume) -> bool {
         claim_name(pod, volume).is_some_and(|name| self.claimed_volume(pod, volume, &name).is_none())
+    }
+
+    /// Whether a volume of `pod` is one of an in-tree plugin for which the CSI driver that has replaced it has no name, such as a
+    /// `Dedicated` disk of Azure.
+    pub(crate) fn is_untranslatable(&self, pod: &ObjectMeta, volume: &Volume) -> bool {
+        match &volume.source {
+            VolumeSource::Inline(field, _) => {
+                migration::is_source(field) && Disk::of_inline(&pod.namespace, volume).is_none()
+            }
+            _ => {
+                claim_name(pod, volume).and_then(|name| self.claimed_volume(pod, volume, &name)).is_some_and(
+                    |found| migration::of_volume(&found).is_some() && Disk::of_volume(&found).is_none(),
+                )
+            }
+        }
     }
 
     fn claimed_volume(

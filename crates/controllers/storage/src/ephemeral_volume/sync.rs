@@ -31,13 +31,13 @@ impl Reconcile for Controller {
         let claims: Vec<_> = keys.filter_map(|key| self.claims.store().get(&key)).collect();
         let plan = plan(&View { pod: &pod, claims: &claims });
         let executor = self.cx.executor(key).about(ObjectRef::of(&*pod)).events(&self.events);
-        executor.record_waiting(plan.waiting);
-        let outcome = executor.perform(plan.effects).await;
+        let done = executor.run(plan).await;
+        let outcome = &done.outcome;
         let failed = outcome.failures.iter().filter(|failure| failure.tag.is_some()).count();
         let (created, failures) =
             (self.cx.metrics.counter(&CREATED, &[]), self.cx.metrics.counter(&FAILED, &[]));
         (0..outcome.done.len() + failed).for_each(|_| created.inc());
         (0..failed).for_each(|_| failures.inc());
-        outcome.result().map(|()| Next::Settled)
+        done.result()
     }
 }

@@ -41,10 +41,59 @@ pub(super) struct Flex<'a> {
     pub(super) recovers: bool,
 }
 
+/// The texts that say which step has failed, as upstream has them: operationexecutor.expandAndRecoverFunction and
+/// GenerateExpandVolumeFunc.
+struct Doing {
+    begin: String,
+    grow: String,
+    finish: String,
+    leave_to_node: String,
+    annotate: String,
+}
+
+impl Doing {
+    fn of(flex: &Flex<'_>, step: &Step) -> Self {
+        let (claim, volume) = (flex.claim.key(), &flex.volume.metadata.name);
+        let begin = format!("error updating pvc {claim} with resize in progress: ");
+        let held = capacity(flex.claim);
+        let annotate =
+            format!("error updating pv {volume} annotation ({PRE_RESIZE}) with pre-resize capacity {held}: ");
+        if !flex.recovers {
+            return Self {
+                begin,
+                grow: format!("error updating PV spec capacity for volume \"{claim}\" with : "),
+                finish: format!("error marking pvc {claim} as resized : "),
+                leave_to_node: format!("error updating pvc {claim} condition for fs resize : "),
+                annotate,
+            };
+        }
+        let marking = format!("error marking pvc {claim} for node expansion: ");
+        // Upstream says it twice when it comes from the step before.
+        let twice = if *step == Step::Retry { "" } else { &marking };
+        Self {
+            begin,
+            grow: format!("error updating pv for pvc {claim}: "),
+            finish: format!("error marking pvc {claim} as resized: "),
+            leave_to_node: format!("{twice}{marking}"),
+            annotate: format!("{twice}{annotate}"),
+        }
+    }
+}
+
+/// Whether [`plan`] is an operation `expand_volume` in metrics. One that waits is, as upstream counts it.
+pub(super) fn is_operation(flex: &Flex<'_>) -> bool {
+    next_step(flex) != Step::Clear
+}
+
+fn next_step(flex: &Flex<'_>) -> Step {
+    let Flex { claim, volume, recovers, .. } = flex;
+    if *recovers { step(claim, volume) } else { step_without_recovery(claim, volume) }
+}
+
 /// The writes of the next step. Lost races get no event.
 pub(super) fn plan(flex: &Flex<'_>, now: Timestamp) -> Plan {
-    let (now, Flex { claim, volume, recovers, .. }) = (time::truncate(now), flex);
-    let step = if *recovers { step(claim, volume) } else { step_without_recovery(claim, volume) };
+    let (now, step, Flex { claim, volume, recovers, .. }) = (time::truncate(now), next_step(flex), flex);
+    let doing = Doing::of(flex, &step);
     let writes = match step {
         Step::Wait => {
             let until = "to be resized by the node of its pod";
@@ -52,37 +101,38 @@ pub(super) fn plan(flex: &Flex<'_>, now: Timestamp) -> Plan {
         }
         Step::Clear => {
             let patch = json!({"metadata": {"annotations": {PRE_RESIZE: null}}});
-            vec![patch_volume(volume, patch).why("its file system was resized")]
+            return Plan::of([patch_volume(volume, patch, "").why("its file system was resized")]);
         }
-        Step::Retry => leave_to_node(claim, volume, *recovers, now, patch_claim),
-        Step::Grow(size) => grow(flex, size, now),
+        Step::Retry => leave_to_node(claim, volume, *recovers, now, patch_claim, &doing),
+        Step::Grow(size) => grow(flex, size, now, &doing),
     };
     let failed = Event::warning("VolumeResizeFailed", Message::ThenError(String::new()));
     Plan::of([Effect::sequence(writes).on_failure(failed).no_event_for(ErrorKinds::CONFLICT)])
 }
 
-fn grow(flex: &Flex<'_>, size: Quantity, now: Timestamp) -> Vec<Write> {
+fn grow(flex: &Flex<'_>, size: Quantity, now: Timestamp, doing: &Doing) -> Vec<Write> {
     let Flex { claim, volume, driver, recovers } = *flex;
     let mut begun = claim.clone();
     progress::begin(&mut begun.status, size, recovers, now);
     let mut patch = changes(&claim.status, &begun.status);
     patch["metadata"] = json!({"annotations": {RESIZER: driver}});
     let why = format_smolstr!("it grows to {size}");
-    let mut writes = vec![patch_claim(claim, patch).why(&why)];
+    let mut writes = vec![patch_claim(claim, patch, &doing.begin).why(&why)];
     if recovers || crate::binder::size(&volume.spec.capacity) < size {
-        writes.push(patch_volume(volume, json!({"spec": {"capacity": {STORAGE: size}}})).why(&why));
+        let patch = json!({"spec": {"capacity": {STORAGE: size}}});
+        writes.push(patch_volume(volume, patch, &doing.grow).why(&why));
     }
     if volume.spec.volume_mode.as_deref() == Some("Block") {
         let mut finished = begun.status.clone();
         progress::finish(&mut finished, size, recovers);
         let message = format!("ExpandVolume succeeded for volume {}", claim.key());
         writes.push(
-            patch_claim_again(claim, changes(&begun.status, &finished))
+            patch_claim_again(claim, changes(&begun.status, &finished), &doing.finish)
                 .why("it has grown")
                 .on_success(Event::normal("VolumeResizeSuccessful", message)),
         );
     } else {
-        writes.extend(leave_to_node(&begun, volume, recovers, now, patch_claim_again));
+        writes.extend(leave_to_node(&begun, volume, recovers, now, patch_claim_again, doing));
     }
     writes
 }
@@ -93,23 +143,24 @@ fn leave_to_node(
     volume: &PersistentVolume,
     recovers: bool,
     now: Timestamp,
-    patch_claim: fn(&PersistentVolumeClaim, Value) -> Write,
+    patch_claim: fn(&PersistentVolumeClaim, Value, &str) -> Write,
+    doing: &Doing,
 ) -> Vec<Write> {
     let mut status = claim.status.clone();
     progress::leave_to_node(&mut status, recovers, now);
     let why = "its file system is yet to be resized";
-    let mut writes = vec![patch_claim(claim, changes(&claim.status, &status)).why(why)];
+    let mut writes = vec![patch_claim(claim, changes(&claim.status, &status), &doing.leave_to_node).why(why)];
     if !volume.metadata.annotations.contains_key(PRE_RESIZE) {
         let before = format_smolstr!("{}", capacity(claim));
         let patch = json!({"metadata": {"annotations": {PRE_RESIZE: before}}});
-        writes.push(patch_volume(volume, patch).why(why));
+        writes.push(patch_volume(volume, patch, &doing.annotate).why(why));
     }
     writes
 }
 
-fn patch_volume(volume: &PersistentVolume, patch: Value) -> Write {
+fn patch_volume(volume: &PersistentVolume, patch: Value, doing: &str) -> Write {
     let key = volume.key();
-    let prefix = format!("patching volume {key}: ");
+    let prefix = format!("{doing}error Patching PV \"{key}\" with error : ");
     Write::patch::<PersistentVolume>(key, Patch::Merge(patch)).failure_prefix(prefix)
 }
 

@@ -7,7 +7,9 @@
 //!   allocated resources) through the status of claims, and capacity and annotation of FlexVolumes.
 //! - **Files**: no `status.rs`, as the plan contains the status ([`progress`]); no `invariants.rs`, as sizes only grow and
 //!   the simulator checks that on the server.
-//! - Upstream: `pkg/controller/volume/expand`. What differs: volumes are read from the cache, not one by one.
+//! - Upstream: `pkg/controller/volume/expand`. What differs: volumes are read from the cache, not one by one. A
+//!   lost race (409) gets no event. Without RecoverVolumeExpansionFailure, every failure gets an event and is retried; upstream
+//!   only logs those of the first step and of the last two, and does not retry the last two.
 
 mod flex;
 pub mod plan;

@@ -36,34 +36,77 @@ pub fn capacity(claim: &PersistentVolumeClaim) -> Quantity {
     size(&claim.status.capacity)
 }
 
+/// What expands a claim.
+enum Expander<'a> {
+    /// Unknown, as the claim is not bound to its volume.
+    Unknown,
+    /// Nothing, as it has what it asks for.
+    Nothing,
+    /// The CSI driver that has replaced an in-tree plugin.
+    Migrated {
+        plugin: &'static str,
+        driver: &'static str,
+    },
+    External,
+    /// This controller, and the node of its pod.
+    Flex {
+        volume: &'a PersistentVolume,
+        driver: String,
+    },
+}
+
+fn expander<'a>(view: &View<'a>) -> Expander<'a> {
+    let Some(volume) = view.volume.filter(|volume| is_bound(view.claim, volume)) else {
+        return Expander::Unknown;
+    };
+    if requested(view.claim) <= capacity(view.claim) && !volume.metadata.annotations.contains_key(PRE_RESIZE)
+    {
+        return Expander::Nothing;
+    }
+    if let Some((plugin, driver)) = migration::of_volume(volume) {
+        return Expander::Migrated { plugin, driver };
+    }
+    flex::driver(volume).map_or(Expander::External, |driver| Expander::Flex { volume, driver })
+}
+
 /// Leaves a claim that is to be expanded to an external resizer, or takes the next step for a FlexVolume.
 pub fn plan(view: &View<'_>) -> Plan {
     let (claim, key) = (view.claim, view.claim.key());
-    let Some(volume) = view.volume.filter(|volume| is_bound(claim, volume)) else {
-        let name = Key::cluster(claim.spec.volume_name.as_str());
-        let message = format!("persistent Volume is not bound to PVC being updated : {key}");
-        let waiting = Waiting::on::<PersistentVolume>(&name, "to be bound to the claim");
-        return Plan::of([Effect::NotYet(message)]).waiting_for([waiting]);
-    };
-    if requested(claim) <= capacity(claim) && !volume.metadata.annotations.contains_key(PRE_RESIZE) {
-        return Plan::default();
-    }
     let resizer = || Waiting::on::<PersistentVolumeClaim>(&key, "to be expanded by an external resizer");
-    if let Some((plugin, driver)) = migration::of_volume(volume) {
-        let message =
-            format!("CSI migration enabled for {plugin}; waiting for external resizer to expand the pvc");
-        let event = Effect::from(Event::normal(EXTERNAL, message));
-        let effects = std::iter::once(event).chain(annotate(claim, driver).map(Effect::from));
-        return Plan::of(effects).waiting_for([resizer()]);
-    }
-    match flex::driver(volume) {
-        None => {
+    match expander(view) {
+        Expander::Unknown => {
+            let name = Key::cluster(claim.spec.volume_name.as_str());
+            let message = format!("persistent Volume is not bound to PVC being updated : {key}");
+            let waiting = Waiting::on::<PersistentVolume>(&name, "to be bound to the claim");
+            Plan::of([Effect::NotYet(message)]).waiting_for([waiting])
+        }
+        Expander::Nothing => Plan::default(),
+        Expander::Migrated { plugin, driver } => {
+            let message =
+                format!("CSI migration enabled for {plugin}; waiting for external resizer to expand the pvc");
+            let event = Effect::from(Event::normal(EXTERNAL, message));
+            let effects = std::iter::once(event).chain(annotate(claim, driver).map(Effect::from));
+            Plan::of(effects).waiting_for([resizer()])
+        }
+        Expander::External => {
             let message = "waiting for an external controller to expand this PVC";
             Plan::of([Event::normal(EXTERNAL, message)]).waiting_for([resizer()])
         }
-        Some(driver) => {
-            flex::plan(&flex::Flex { claim, volume, driver: &driver, recovers: view.recovers }, view.now)
+        Expander::Flex { volume, driver } => flex::plan(&step_of(view, volume, &driver), view.now),
+    }
+}
+
+fn step_of<'a>(view: &View<'a>, volume: &'a PersistentVolume, driver: &'a str) -> flex::Flex<'a> {
+    flex::Flex { claim: view.claim, volume, driver, recovers: view.recovers }
+}
+
+/// The FlexVolume driver whose operation the plan is, for metrics; `None` if it is none.
+pub fn operation(view: &View<'_>) -> Option<String> {
+    match expander(view) {
+        Expander::Flex { volume, driver } if flex::is_operation(&step_of(view, volume, &driver)) => {
+            Some(driver)
         }
+        _ => None,
     }
 }
 
@@ -80,29 +123,29 @@ fn annotate(claim: &PersistentVolumeClaim, driver: &str) -> Option<Write> {
         return None;
     }
     let patch = json!({"metadata": {"annotations": {RESIZER: driver}}});
-    let key = claim.key();
-    let failure = format!("error setting resizer annotation to pvc {key}, with error {}", prefix(&key));
-    let patch = patch_claim(claim, patch).why("a driver expands it");
+    let doing = format!("error setting resizer annotation to pvc {}, with error ", claim.key());
+    let failure = doing.clone() + &refused(claim);
+    let patch = patch_claim(claim, patch, &doing).why("a driver expands it");
     Some(patch.on_failure(Event::warning(EXTERNAL, Message::ThenError(failure))))
 }
 
-/// A patch of metadata and status of a claim, with the resourceVersion of the cached claim as precondition.
-pub(super) fn patch_claim(claim: &PersistentVolumeClaim, mut patch: Value) -> Write {
+/// A patch of metadata and status of a claim, with the resourceVersion of the cached claim as precondition. `doing` begins the text of
+/// a failure.
+pub(super) fn patch_claim(claim: &PersistentVolumeClaim, mut patch: Value, doing: &str) -> Write {
     patch["metadata"]["resourceVersion"] = json!(format_smolstr!("{}", claim.metadata.resource_version));
-    let key = claim.key();
-    let prefix = prefix(&key);
-    Write::patch::<PersistentVolumeClaim>(key, Patch::Merge(patch))
+    Write::patch::<PersistentVolumeClaim>(claim.key(), Patch::Merge(patch))
         .subresource("status")
-        .failure_prefix(prefix)
+        .failure_prefix(doing.to_owned() + &refused(claim))
 }
 
 /// A patch of metadata and status of a claim that an earlier effect has patched.
-pub(super) fn patch_claim_again(claim: &PersistentVolumeClaim, patch: Value) -> Write {
-    let key = claim.key();
-    let prefix = prefix(&key);
-    Write::patch_after_write::<PersistentVolumeClaim>(key, patch).subresource("status").failure_prefix(prefix)
+pub(super) fn patch_claim_again(claim: &PersistentVolumeClaim, patch: Value, doing: &str) -> Write {
+    Write::patch_after_write::<PersistentVolumeClaim>(claim.key(), patch)
+        .subresource("status")
+        .failure_prefix(doing.to_owned() + &refused(claim))
 }
 
-fn prefix(claim: &Key) -> String {
-    format!("patching the status of claim {claim}: ")
+/// Upstream: volume/util/resize_util.go, PatchPVCStatus.
+fn refused(claim: &PersistentVolumeClaim) -> String {
+    format!("patchPVCStatus failed to patch PVC {:?}: ", claim.metadata.name)
 }

@@ -7,8 +7,10 @@ use flyball_cache::Informer;
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
+use tokio::time::Instant;
 
-use super::plan::{View, plan};
+use super::plan::{View, operation, plan};
+use crate::binder::observe;
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -24,6 +26,10 @@ impl Reconcile for Controller {
         let recovers = self.cx.gates.enabled(Gate::RecoverVolumeExpansionFailure);
         let view = View { claim: &claim, volume: volume.as_deref(), recovers, now: self.cx.clock.now() };
         let executor = self.cx.executor(key).about(ObjectRef::of(&*claim)).events(&self.events);
-        executor.execute(plan(&view)).await
+        let Some(driver) = operation(&view) else { return executor.execute(plan(&view)).await };
+        let began = Instant::now();
+        let done = executor.execute(plan(&view)).await;
+        observe(&self.cx.metrics, &driver, "expand_volume", began.elapsed(), done.is_ok());
+        done
     }
 }

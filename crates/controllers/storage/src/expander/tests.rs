@@ -6,7 +6,7 @@ use flyball_api::{PersistentVolume, PersistentVolumeClaim, Timestamp};
 use flyball_cache::{Change, Origin};
 use serde_json::{Value, json};
 
-use super::plan::{View, plan};
+use super::plan::{View, operation, plan};
 use super::progress;
 use super::triggers::claim_changed;
 
@@ -52,7 +52,7 @@ fn a_claim_that_asks_for_more_is_left_to_the_component_that_can_expand_it() {
          resizer to expand the pvc\n\
          patch PersistentVolumeClaim/status ns/c: a driver expands it\n  \
          else event Warning ExternalExpanding: error setting resizer annotation to pvc ns/c, with error \
-         patching the status of claim ns/c: <error>\n{resizer}"
+         patchPVCStatus failed to patch PVC \"c\": <error>\n{resizer}"
     );
     #[rustfmt::skip]
     let table = [
@@ -111,11 +111,31 @@ fn a_flex_volume_is_expanded_step_by_step() {
         ("its node is yet to resize",         "3Gi",  "1Gi", "3Gi",     "NodeResizePending",          "3Gi",  true,      wait()),
         ("its node resizes",                  "3Gi",  "1Gi", "3Gi",     "NodeResizeInProgress",       "3Gi",  true,      wait()),
         ("its node has failed",               "3Gi",  "1Gi", "3Gi",     "NodeResizeInfeasible",       "3Gi",  true,      format!("in sequence\n{to_claim}{yet}\n{failed}")),
-        ("its node is done",                  "3Gi",  "3Gi", "3Gi",     "",                           "3Gi",  true,      format!("in sequence\n{to_volume}its file system was resized\n{failed}")),
+        ("its node is done",                  "3Gi",  "3Gi", "3Gi",     "",                           "3Gi",  true,      "patch PersistentVolume v: its file system was resized".to_owned()),
     ];
     for (case, requested, held, allocated, state, size, annotated, want) in table {
         let claim = claim(requested, held, allocated, state);
         assert_eq!(planned(&claim, &volume(flex(), size, annotated)), want, "{case}");
+    }
+}
+
+#[test]
+fn the_steps_of_a_flex_volume_are_measured() {
+    let flex = || json!({"flexVolume": {"driver": "example.com/flex"}});
+    #[rustfmt::skip]
+    let table = [
+        // case               held   state                volume                              measured
+        ("to be expanded",    "1Gi", "",                  volume(flex(), "1Gi", false),       Some("example.com/flex")),
+        ("its node is slow",  "1Gi", "NodeResizePending", volume(flex(), "3Gi", true),        Some("example.com/flex")),
+        ("its node is done",  "3Gi", "",                  volume(flex(), "3Gi", true),        None),
+        ("settled",           "3Gi", "",                  volume(flex(), "3Gi", false),       None),
+        ("of a driver",       "1Gi", "",                  volume(json!({"csi": {"driver": "d", "volumeHandle": "h"}}), "1Gi", false), None),
+    ];
+    for (case, held, state, volume, want) in table {
+        let claim = claim("3Gi", held, "3Gi", state);
+        let now = Timestamp::from_second(100).unwrap();
+        let view = View { claim: &claim, volume: Some(&volume), recovers: true, now };
+        assert_eq!(operation(&view).as_deref(), want, "{case}");
     }
 }
 

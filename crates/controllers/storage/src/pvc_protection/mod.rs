@@ -10,6 +10,7 @@
 //!   than it, so that many claims of one namespace cost few lists; the condition follows the cache alone, as a pod that
 //!   appears later brings its claims back.
 
+pub mod invariants;
 pub mod plan;
 mod sync;
 #[cfg(test)]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use flyball_api::persistent_volume_claim::PersistentVolumeClaimStatus;
 use flyball_api::pod::{Pod, VolumeSource};
-use flyball_api::{Condition, Object, PersistentVolumeClaim, Timestamp, condition};
+use flyball_api::{Condition, Object, PersistentVolumeClaim, ResourceVersion, Timestamp, condition};
 use flyball_runtime::{Plan, Waiting, Write};
+use smol_str::SmolStr;
 
 use crate::finalizer::{self, Reasons};
 use crate::usage::Uses;
@@ -29,6 +30,27 @@ pub struct View<'a> {
 /// Whether the pods on the server have to be listed: the claim is being deleted, and no pod in the cache keeps it.
 pub fn needs_list(view: &View<'_>) -> bool {
     finalizer::is_releasable(view.claim) && !is_kept_in_cache(view)
+}
+
+/// The claims that the pods of a namespace used when they were last listed from the server.
+pub struct Listed {
+    pub namespace: SmolStr,
+    /// Versions of different eras cannot be compared.
+    pub era: u64,
+    /// How far the cache of claims had come before. Versions of pods say nothing about claims, which may be in another etcd.
+    pub claims_reached: ResourceVersion,
+    pub uses: Uses,
+}
+
+impl Listed {
+    /// Whether the list shows that no pod uses a claim. It must not be older than the deletion of the claim, which the cache of
+    /// claims has shown before: kubelets do not start pods whose claim is being deleted.
+    pub fn shows_unused(&self, claim: &PersistentVolumeClaim, era: u64) -> bool {
+        self.namespace == claim.metadata.namespace
+            && self.era == era
+            && self.claims_reached >= claim.metadata.resource_version
+            && !self.uses.contains(claim)
+    }
 }
 
 /// Sets the condition if it has changed; otherwise adds the finalizer or removes it. Each write brings the claim back.

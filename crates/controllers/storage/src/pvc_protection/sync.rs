@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
-use flyball_api::{Key, PersistentVolumeClaim, ResourceVersion};
+use flyball_api::{Key, PersistentVolumeClaim};
 use flyball_cache::{Informer, Progress as _};
 use flyball_client::ListParams;
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 use parking_lot::Mutex;
-use smol_str::SmolStr;
 
-use super::plan::{View, keeps, needs_list, plan};
+use super::invariants;
+use super::plan::{Listed, View, keeps, needs_list, plan};
 use crate::usage::{Uses, pods_of};
 
 pub(super) struct Controller {
@@ -19,26 +19,6 @@ pub(super) struct Controller {
     pub(super) pods: Arc<Informer<Pod>>,
     pub(super) reports_unused: bool,
     pub(super) listed: Mutex<Option<Listed>>,
-}
-
-/// The claims that the pods of a namespace used when they were last listed from the server.
-pub(super) struct Listed {
-    pub(super) namespace: SmolStr,
-    /// Versions of different eras cannot be compared.
-    pub(super) era: u64,
-    pub(super) version: ResourceVersion,
-    pub(super) uses: Uses,
-}
-
-impl Listed {
-    /// Whether the list shows that no pod uses a claim. It must not be older than the deletion of the claim: kubelets do not start
-    /// pods whose claim is being deleted.
-    pub(super) fn shows_unused(&self, claim: &PersistentVolumeClaim, era: u64) -> bool {
-        self.namespace == claim.metadata.namespace
-            && self.era == era
-            && self.version >= claim.metadata.resource_version
-            && !self.uses.contains(claim)
-    }
 }
 
 impl Reconcile for Controller {
@@ -54,7 +34,9 @@ impl Reconcile for Controller {
         if needs_list(&view) {
             view.is_kept = Some(!self.is_known_unused(&claim) && self.is_kept(&claim).await?);
         }
-        self.cx.executor(key).execute(plan(&view)).await
+        let plan = plan(&view);
+        self.cx.judge(|| invariants::check(&view, &plan));
+        self.cx.executor(key).execute(plan).await
     }
 }
 
@@ -62,12 +44,12 @@ impl Controller {
     /// Lists the pods of the namespace from the server. Whether one of them uses the claim.
     async fn is_kept(&self, claim: &PersistentVolumeClaim) -> Result<bool, SyncError> {
         let (namespace, era) = (&claim.metadata.namespace, self.pods.era());
+        let claims_reached = self.claims.version_reached();
         let listed = self.cx.client.list::<Pod>(Some(namespace), &ListParams::default()).await;
         let listed = listed.map_err(SyncError::api(format!("listing the pods of namespace {namespace}")))?;
         let uses = Uses::of(&listed.items, keeps);
         let is_kept = uses.contains(claim);
-        let (namespace, version) = (namespace.clone(), listed.resource_version);
-        *self.listed.lock() = Some(Listed { namespace, era, version, uses });
+        *self.listed.lock() = Some(Listed { namespace: namespace.clone(), era, claims_reached, uses });
         Ok(is_kept)
     }
 

@@ -7,8 +7,8 @@ use flyball_api::{PersistentVolumeClaim, ResourceVersion, Timestamp, condition};
 use flyball_cache::{Change, Origin};
 use serde_json::{Value, json};
 
-use super::plan::{UNUSED, View, conditions, keeps, needs_list, plan, refers};
-use super::sync::Listed;
+use super::invariants::check;
+use super::plan::{Listed, UNUSED, View, conditions, keeps, needs_list, plan, refers};
 use super::triggers::{claim_changed, pod_changed};
 use crate::usage::Uses;
 
@@ -87,18 +87,18 @@ fn pods_on_nodes_keep_their_claims() {
 }
 
 #[test]
-fn a_list_of_pods_serves_claims_that_are_not_newer_than_it() {
+fn a_list_of_pods_serves_claims_whose_deletion_was_known_before_it() {
     #[rustfmt::skip]
     let table = [
         // case                              claim    version  era  free
-        ("older than the list",              "other", 40,      0,   true),
-        ("as old as the list",               "other", 50,      0,   true),
+        ("known before the list",            "other", 40,      0,   true),
+        ("the latest that was known",        "other", 50,      0,   true),
         ("deleted after the list",           "other", 51,      0,   false),
         ("used",                             "data",  40,      0,   false),
         ("deleted after a restore of etcd",  "other", 40,      1,   false),
     ];
     let uses = Uses::of([&pod("node claim=data")], keeps);
-    let listed = Listed { namespace: "ns".into(), era: 0, version: ResourceVersion(50), uses };
+    let listed = Listed { namespace: "ns".into(), era: 0, claims_reached: ResourceVersion(50), uses };
     for (case, name, version, era, free) in table {
         let mut claim = claim(name, "");
         claim.metadata.resource_version = ResourceVersion(version);
@@ -174,5 +174,40 @@ fn a_claim_keeps_its_finalizer_while_the_cache_or_the_server_shows_a_user() {
         view.reports_unused = true;
         let status = plan(&view).to_string().contains("PersistentVolumeClaim/status");
         assert_eq!(status, !is_deleting, "{case}: the condition comes first");
+    }
+}
+
+/// Each plan is right for another view.
+#[test]
+fn the_invariants_tell_right_plans_from_wrong_ones() {
+    let own = json!(["kubernetes.io/pvc-protection", "example.com/mine"]);
+    let with = |finalizers: &Value, deleted: bool| {
+        let mut claim = claim("data", "");
+        claim.metadata.finalizers = serde_json::from_value(finalizers.clone()).unwrap();
+        claim.metadata.deletion_timestamp = deleted.then_some(Timestamp::UNIX_EPOCH);
+        claim
+    };
+    let (kept, leaving, bare) =
+        (with(&own, false), with(&own, true), with(&json!(["example.com/mine"]), true));
+    let user = [Arc::new(pod("node claim=data"))];
+    fn view<'a>(claim: &'a PersistentVolumeClaim, pods: &'a [Arc<Pod>], is_kept: Option<bool>) -> View<'a> {
+        View { claim, pods, is_kept, reports_unused: false, now: Timestamp::UNIX_EPOCH }
+    }
+    let release = || plan(&view(&leaving, &[], Some(false)));
+    let protect = || plan(&view(&with(&json!(["example.com/mine"]), false), &[], None));
+    assert_eq!((release().writes().len(), protect().writes().len()), (1, 1));
+    #[rustfmt::skip]
+    let table = [
+        // case                                   view                               plan       broken
+        ("right",                                 view(&leaving, &[], Some(false)),  release(), ""),
+        ("the claim is not being deleted",        view(&kept, &[], Some(false)),     release(), "it is not being deleted"),
+        ("a pod on the server keeps it",          view(&leaving, &[], Some(true)),   release(), "or one of them keeps it"),
+        ("the server was not read",               view(&leaving, &[], None),         release(), "were not read"),
+        ("a pod on a node uses it",               view(&leaving, &user, Some(false)), release(), "a pod on a node names it"),
+        ("it is being deleted",                   view(&bare, &[], None),            protect(), "gets the finalizer"),
+    ];
+    for (case, view, plan, want) in table {
+        let broken = check(&view, &plan).err().unwrap_or_default();
+        assert!(broken.contains(want) && broken.is_empty() == want.is_empty(), "{case}: {broken}");
     }
 }

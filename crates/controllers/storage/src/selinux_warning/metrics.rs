@@ -12,7 +12,7 @@ static CONFLICT: Family = Family::gauge(
     "selinux_warning_controller_selinux_volume_conflict",
     Stability::Alpha,
     &["property", "pod1_namespace", "pod1_name", "pod1_value", "pod2_namespace", "pod2_name", "pod2_value"],
-    "Two pods that use the same volume and disagree.",
+    "Conflict between two Pods using the same volume",
 );
 
 /// Shows the conflicts at each scrape, for as long as the controller lives.

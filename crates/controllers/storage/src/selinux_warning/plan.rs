@@ -15,8 +15,8 @@ pub struct View<'a> {
     pub pod: &'a MountingPod,
     /// The disks behind the volumes of the pod, by the name of the volume.
     pub disks: &'a BTreeMap<SmolStr, MountedDisk>,
-    /// The volumes of claims that are not bound.
-    pub pending: &'a BTreeSet<SmolStr>,
+    /// The volumes of claims that are not bound, and those of in-tree plugins that the CSI driver does not know.
+    pub unknown: &'a BTreeSet<SmolStr>,
     /// How pods use disks so far.
     pub registry: &'a Registry,
     /// Refers to a pod that exists.
@@ -37,7 +37,7 @@ pub struct MountedDisk {
 pub fn plan(view: &View<'_>) -> Plan {
     let (mut effects, mut failures): (Vec<Effect>, Vec<Effect>) = (vec![], vec![]);
     let is_mixed =
-        |(name, mount): &(&SmolStr, &Mount)| **mount == Mount::Several && !view.pending.contains(*name);
+        |(name, mount): &(&SmolStr, &Mount)| **mount == Mount::Several && !view.unknown.contains(*name);
     for (name, _) in view.pod.mounts.iter().filter(is_mixed) {
         let message =
             format!("Volume \"{name}\" is mounted twice with different SELinux labels inside this pod");

@@ -31,12 +31,15 @@ impl Reconcile for Controller {
             return Ok(Next::Settled);
         };
         let disks = self.disks(&pod);
-        let is_pending = |volume: &&Volume| self.lookup.is_pending(&pod.metadata, volume);
-        let pending = pod.volumes.iter().filter(is_pending).map(|volume| volume.name.clone()).collect();
+        let is_unknown = |volume: &&Volume| {
+            self.lookup.is_pending(&pod.metadata, volume)
+                || self.lookup.is_untranslatable(&pod.metadata, volume)
+        };
+        let unknown = pod.volumes.iter().filter(is_unknown).map(|volume| volume.name.clone()).collect();
         let plan = {
             let mut registry = self.registry.lock();
             let pods = |key: &Key| self.pods.store().get(key).map(|pod| ObjectRef::of(&*pod));
-            let view = View { pod: &pod, disks: &disks, pending: &pending, registry: &registry, pods: &pods };
+            let view = View { pod: &pod, disks: &disks, unknown: &unknown, registry: &registry, pods: &pods };
             let (plan, usages) = (plan(&view), usages(&view));
             for (disk, usage) in usages {
                 registry.record(&disk, key, usage);

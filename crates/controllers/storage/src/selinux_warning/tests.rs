@@ -61,14 +61,14 @@ fn pod(key: &Key, label: &str) -> MountingPod {
 /// Plans for a pod whose volumes are all the same disk, and records its usages. The volume `pending` has a claim that is not
 /// bound.
 fn synced(registry: &mut Registry, pod: &MountingPod) -> String {
-    let pending = ["pending".into()].into();
+    let unknown = ["pending".into()].into();
     let disks = pod.mounts.keys().map(|volume| (volume.clone(), disk())).collect();
     let pods = |key: &Key| {
         let exists = key.name != "deleted";
         let pod = self::pod(key, "");
         exists.then(|| ObjectRef::of(&pod))
     };
-    let view = View { pod, disks: &disks, pending: &pending, registry, pods: &pods };
+    let view = View { pod, disks: &disks, unknown: &unknown, registry, pods: &pods };
     let (plan, usages) = (plan(&view), usages(&view));
     for (disk, usage) in usages {
         registry.record(&disk, &pod.metadata.key(), usage);

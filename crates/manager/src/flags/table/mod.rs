@@ -2,10 +2,11 @@
 
 mod controllers;
 mod observation;
+mod own;
 mod process;
 mod serving;
 
 use super::Section;
 
 pub const KUBE_FLAGS: &[&[Section]] =
-    &[process::SECTIONS, serving::SECTIONS, controllers::SECTIONS, observation::SECTIONS];
+    &[process::SECTIONS, serving::SECTIONS, controllers::SECTIONS, observation::SECTIONS, own::SECTIONS];

@@ -46,7 +46,8 @@ pub(super) const SECTIONS: &[Section] = &[
         Flag::new("configure-cloud-routes", Bool(|o| &mut o.config.kube_cloud_shared.configure_cloud_routes),
             "Configure routes for the node ranges in the cloud. Only a cloud-controller-manager does so.").effect(Nothing),
         Flag::new("controller-shutdown-timeout", Duration(|o| &mut o.shutdown_timeout),
-            "How long controllers may take to finish what they are doing before the process ends."),
+            "How long controllers may take to finish what they are doing before the process ends; with an error if they need longer. \
+             Zero means no limit."),
         Flag::new("controller-start-interval",
             Duration(|o| &mut o.config.generic.controller_start_interval),
             "Each controller starts between this time and twice this time after the process has become the leader."),

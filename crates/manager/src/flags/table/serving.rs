@@ -1,7 +1,6 @@
 //! Flags of the HTTPS server: address, certificates, authentication and authorization.
 
 use crate::flags::{
-    Effect::Unsupported,
     Field::{Bool, CertKeys, Duration, Int, Int32List, Ip, List, Text},
     Flag, Section,
 };
@@ -28,8 +27,8 @@ pub(super) const SECTIONS: &[Section] = &[
             "TLS 1.2 cipher suites to allow, by IANA name. Only forward-secret AEAD suites are ever used; the suites \
              of TLS 1.3 are not configurable."),
         Flag::new("tls-curve-preferences", Int32List(|o| &mut o.serving.curve_preferences),
-            "Key exchange groups to allow, by number.")
-            .effect(Unsupported("the TLS library's own safe choice is used")),
+            "Key exchange groups to allow, by number: 23 (P-256), 24 (P-384), 29 (X25519). Others of TLS are accepted, but \
+             never used. Their order means nothing."),
         Flag::new("tls-min-version", Text(|o| &mut o.serving.min_version),
             "Oldest TLS version to accept: VersionTLS12 or VersionTLS13. The older names are understood and mean 1.2."),
         Flag::new("tls-private-key-file", Text(|o| &mut o.serving.key_file), "Private key of --tls-cert-file (PEM)."),

@@ -47,26 +47,7 @@ fn node_affinity(faults: &mut Faults, affinity: &At<'_>) {
 
 fn node_term(faults: &mut Faults, term: &At<'_>) {
     for expression in term.items("matchExpressions") {
-        let values = expression.value.items("values");
-        match expression.text("operator") {
-            "In" | "NotIn" if values.is_empty() => {
-                let detail = "must be specified when `operator` is 'In' or 'NotIn'";
-                faults.push(Cause::required(expression.path("values"), detail));
-            }
-            "Exists" | "DoesNotExist" if !values.is_empty() => {
-                let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-                faults.push(Cause::forbidden(expression.path("values"), detail));
-            }
-            "Gt" | "Lt" if values.len() != 1 => {
-                let detail = "must be specified single value when `operator` is 'Lt' or 'Gt'";
-                faults.push(Cause::required(expression.path("values"), detail));
-            }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-            other => {
-                let detail = "not a valid selector operator";
-                faults.push(Cause::invalid(expression.path("operator"), other, detail));
-            }
-        }
+        selector::operator(faults, &expression, &["Gt", "Lt"]);
         expression.must_be(faults, "key", names::qualified_name);
     }
 }

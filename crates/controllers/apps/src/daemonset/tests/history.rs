@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
-use flyball_api::{ControllerRevision, Labels, RawJson};
+use flyball_api::{ControllerRevision, Labels, ObjectMeta, RawJson, ResourceVersion};
 use flyball_common::revisions::data_of;
-use flyball_runtime::Plan;
+use flyball_runtime::plan::{Answer, Done};
+use flyball_runtime::{Outcome, Plan};
 use serde_json::json;
 
 use super::world::{pods, set};
-use crate::daemonset::history::{collision, labelled, obsolete, of_template, revision};
+use crate::daemonset::history::{after_label, collision, label, labelled, obsolete, of_template, revision};
 
 #[test]
 fn a_template_has_one_revision_which_is_the_latest() {
@@ -50,13 +51,27 @@ fn revisions_without_the_label_get_their_name_as_hash() {
     let labelled_now = labelled(&revision).unwrap();
     assert_eq!(labelled_now.metadata.labels.get("controller-revision-hash"), Some("agent-1"));
     assert_eq!(labelled(&labelled_now), None);
+
+    let mut history = [Arc::new(labelled_now), Arc::new(revision)];
+    let writes = label(&history);
+    assert_eq!(writes.iter().map(|write| write.tag).collect::<Vec<_>>(), [1]);
+    assert_eq!(writes[0].to_string(), "update ControllerRevision agent-1: its hash label is missing");
+    let meta = ObjectMeta { resource_version: ResourceVersion(7), ..history[0].metadata.clone() };
+    let done = vec![Done { tag: 1, answer: Answer::Written(Some(Box::new(meta))) }];
+    after_label(&mut history, &Outcome { done, failures: vec![] });
+    assert_eq!(history[1].metadata.resource_version, ResourceVersion(7), "later writes need it");
+    assert!(label(&history).is_empty());
 }
 
 #[test]
 fn a_collision_is_counted_in_the_status() {
     let mut set = set("");
     set.status.collision_count = Some(2);
-    let write = collision(&set);
+    let plan = collision(&set);
+    let want = "update DaemonSet/status ns/agent: another revision has the name of this hash\n\
+        fail: the name of the new revision is taken; another is tried";
+    assert_eq!(plan.to_string(), want);
+    let write = plan.writes()[0];
     assert_eq!(write.body().unwrap()["status"]["collisionCount"], 3);
     assert_eq!(write.subresource, Some("status"));
 }

@@ -98,10 +98,10 @@ proptest! {
             let planned = plan(&view).unwrap();
             prop_assert_eq!(invariants::check(&view, &planned), Ok(()));
             if planned.effects.is_empty() {
-                for spot in view.spots.values() {
-                    let (least, most) = (usize::from(spot.fit.should_run), usize::from(spot.fit.may_stay));
-                    prop_assert!((least..=most).contains(&spot.pods.len()));
-                    prop_assert!(spot.pods.iter().all(|pod| view.is_updated(pod) || !spot.fit.should_run));
+                for on_node in view.daemon_nodes.values() {
+                    let (least, most) = (usize::from(on_node.fit.should_run), usize::from(on_node.fit.may_stay));
+                    prop_assert!((least..=most).contains(&on_node.pods.len()));
+                    prop_assert!(on_node.pods.iter().all(|pod| view.is_updated(pod) || !on_node.fit.should_run));
                 }
                 break;
             }

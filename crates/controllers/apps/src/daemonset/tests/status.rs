@@ -1,7 +1,13 @@
-use flyball_api::DaemonSet;
+use std::sync::Arc;
+
+use flyball_api::{ControllerRevision, DaemonSet};
+use flyball_client::{Error, Verb};
+use flyball_runtime::plan::{Answer, Done, Failure};
+use flyball_runtime::{Effect, Outcome, Plan, Retry};
 
 use super::world::{nodes, pods, set, view};
-use crate::daemonset::status::{is_changed, status, time_to_available, write};
+use crate::daemonset::plan::Step;
+use crate::daemonset::status::{after, is_changed, status, time_to_available, write};
 
 #[test]
 fn nodes_are_counted_by_what_they_should_run_and_what_they_run() {
@@ -34,6 +40,34 @@ fn nodes_are_counted_by_what_they_should_run_and_what_they_run() {
         assert_eq!(counts.map(|count| count.to_string()).join(" "), want, "{node_words} {pod_words}");
         assert_eq!(said.observed_generation, 3);
     }
+}
+
+#[test]
+fn the_history_is_trimmed_and_new_pods_count_if_all_writes_succeeded() {
+    let (set, nodes, pods) = (set(""), nodes("n1 n2"), pods("a@n1"));
+    let (view, mut old) = (view(&set, &nodes, &pods), ControllerRevision::default());
+    (old.metadata.name, old.metadata.namespace) = ("agent-1".into(), "ns".into());
+    let old = Arc::new(old);
+    let planned = |failures: Vec<Failure<Step<'static>>>| {
+        let created = Done { tag: Step::Create { node: "n2" }, answer: Answer::Written(None) };
+        let effects = after(&view, &Outcome { done: vec![created], failures }, &[&old]);
+        let plan = Plan::of([Effect::from(effects)]);
+        let status = plan.writes().into_iter().find_map(|write| write.body()).unwrap();
+        (plan.to_string(), status["status"]["currentNumberScheduled"].clone())
+    };
+    let trim = "\n    delete ControllerRevision ns/agent-1: nothing runs it and newer ones fill the history";
+    let status = "\n  update DaemonSet/status ns/agent: 2 nodes should run a pod, 1 are ready";
+    assert_eq!(planned(vec![]), (format!("each\n  in sequence{trim}{status}"), 2.into()));
+    let failure = Failure {
+        tag: None,
+        verb: Some(Verb::Delete),
+        doing: "deleting a pod".to_owned(),
+        message: "no".to_owned(),
+        error: Some(Error::Status(Box::default())),
+        retry: Retry::Backoff,
+        is_expected: false,
+    };
+    assert_eq!(planned(vec![failure]), (format!("each\n  in sequence{status}"), 1.into()));
 }
 
 #[test]

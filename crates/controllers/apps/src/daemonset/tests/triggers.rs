@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
+use flyball_api::ControllerRevision;
 use flyball_api::pod::Pod;
 use flyball_cache::{Change, Origin, Store};
+use serde_json::{Value, json};
 
 use super::world::{node, pod, pods, set};
-use crate::daemonset::triggers::{is_relevant, node_changed, pod_changed};
+use crate::daemonset::triggers::{is_relevant, node_changed, pod_changed, revision_changed};
 
 #[test]
 fn a_node_syncs_the_sets_that_its_change_affects() {
@@ -47,4 +49,32 @@ fn a_pod_syncs_its_set() {
     let (before, sets) = (pod("a@n1"), Store::from_iter([set("")]));
     let change = Change { old: Some(&before), new: None, origin: Origin::Watch };
     assert_eq!(pod_changed(&change, &sets).len(), 1);
+}
+
+#[test]
+fn a_revision_syncs_its_set_unless_it_was_just_created_for_it() {
+    let set = set("");
+    let owner = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": set.metadata.name,
+                       "uid": set.metadata.uid, "controller": true});
+    let revision = |metadata: Value| -> Arc<ControllerRevision> {
+        let mut metadata = metadata;
+        metadata["name"] = "r".into();
+        metadata["namespace"] = json!(set.metadata.namespace);
+        metadata["labels"] = json!(set.metadata.labels);
+        Arc::new(serde_json::from_value(json!({"metadata": metadata, "revision": 1})).unwrap())
+    };
+    let owned = revision(json!({"ownerReferences": [owner]}));
+    let deleting = revision(json!({"ownerReferences": [owner], "deletionTimestamp": "2026-01-01T00:00:00Z"}));
+    #[rustfmt::skip]
+    let table = [
+        ("created for it",  None,         Some(&owned),    false),
+        ("already deleted", None,         Some(&deleting), true),
+        ("changed",         Some(&owned), Some(&owned),    true),
+        ("gone",            Some(&owned), None,            true),
+    ];
+    let sets = Store::from_iter([set.clone()]);
+    for (case, old, new, want) in table {
+        let change = Change { old, new, origin: Origin::Watch };
+        assert_eq!(!revision_changed(&change, &sets).is_empty(), want, "{case}");
+    }
 }

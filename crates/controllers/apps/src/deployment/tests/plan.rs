@@ -1,10 +1,11 @@
 //! The writes and events of decisions, as text.
 
+use flyball_api::{Deployment, Selector};
 use serde_json::json;
 
 use super::world::World;
 use crate::deployment::decision::decide;
-use crate::deployment::plan::{plan, refusal};
+use crate::deployment::plan::{plan, refusal, while_adopting};
 
 fn planned(deployment: &str, sets: &str, pods: &str) -> String {
     let world = World::new(deployment, sets).with_pods(pods);
@@ -60,14 +61,44 @@ fn a_set_that_is_updated_twice_keeps_its_first_change() {
     assert_eq!(scaled["metadata"]["annotations"]["deployment.kubernetes.io/desired-replicas"], json!("4"));
 }
 
+/// The plan for a Deployment with this selector, if it is refused.
+fn refused(deployment: &mut Deployment, selector: serde_json::Value) -> Option<String> {
+    deployment.spec = deployment.spec.edited(|spec| spec["selector"] = selector).unwrap();
+    let selector = Selector::from_object(deployment.spec.selector.as_ref()).unwrap();
+    refusal(deployment, &selector).map(|plan| plan.to_string())
+}
+
 #[test]
 fn a_deployment_of_all_pods_is_refused_once_per_generation() {
     let mut deployment = World::new("", "").deployment;
     let message = "This deployment is selecting all pods. A non-empty selector is required.";
     assert_eq!(
-        refusal(&deployment).to_string(),
+        refused(&mut deployment, json!({})).unwrap(),
         format!("event Warning SelectingAll: {message}\nupdate Deployment/status ns/web: {message}")
     );
     deployment.status.observed_generation = 3;
-    assert_eq!(refusal(&deployment).to_string(), format!("event Warning SelectingAll: {message}"));
+    let event = format!("event Warning SelectingAll: {message}");
+    assert_eq!(refused(&mut deployment, json!({})).unwrap(), event);
+}
+
+#[test]
+fn a_deployment_that_does_not_select_its_own_pods_is_invalid() {
+    let mut deployment = World::new("", "").deployment;
+    let selecting = |app: &str| json!({"matchLabels": {"app": app}});
+    let problem = "invalid: the selector of ns/web does not match the labels of its template";
+    assert_eq!(refused(&mut deployment, selecting("other")).as_deref(), Some(problem));
+    let own = json!({"matchLabels": deployment.spec.template.metadata.labels.clone()});
+    assert_eq!(refused(&mut deployment, own), None);
+}
+
+#[test]
+fn only_the_status_is_written_while_the_cache_lacks_an_adoption() {
+    let planned = |sets: &str| {
+        let world = World::new("replicas=3", sets);
+        let view = world.view();
+        while_adopting(&view, &decide(&view)).map(|plan| plan.to_string())
+    };
+    assert_eq!(planned("new=3/3,rev=1"), None);
+    let plan = planned("new=3/3,rev=1,orphan").unwrap();
+    assert_eq!(plan, "update Deployment/status ns/web: it has adopted its ReplicaSet");
 }

@@ -1,6 +1,6 @@
 use super::world::World;
 use crate::deployment::decision::decide;
-use crate::deployment::progress::look_again;
+use crate::deployment::progress::next_check;
 use crate::deployment::status::{Outcome, statement};
 
 /// The Progressing condition after a sync as `Status/Reason@seconds since the last update`, and when to sync again.
@@ -14,7 +14,7 @@ fn progressing(deployment: &str, sets: &str) -> (String, Option<u64>) {
         let age = view.now.duration_since(condition.last_update_time.unwrap()).as_secs();
         format!("{}/{}@{age}", condition.status, condition.reason)
     });
-    (shown, look_again(&view, &status).map(|wait| wait.as_secs()))
+    (shown, next_check(&view, &status).map(|wait| wait.as_secs()))
 }
 
 #[test]

@@ -43,7 +43,8 @@ fn the_present_number_decides_whether_metrics_are_needed() {
     ];
     for (case, settings, spec, status, current, want) in table {
         let hpa = hpa(spec.clone(), status);
-        let scaling = Scaling { hpa: &hpa, current, settings, now: at(0) };
+        let scaling =
+            Scaling { hpa: &hpa, current, scaled_to_zero: false, left_zero: false, settings, now: at(0) };
         assert_eq!(next_step(&scaling), want, "{case}");
     }
 }
@@ -73,7 +74,14 @@ fn the_highest_proposal_counts_and_invalid_metrics_prevent_scaling_down() {
     };
     let hpa = hpa(json!({}), json!({}));
     let settings = settings();
-    let scaling = Scaling { hpa: &hpa, current: 5, settings: &settings, now: at(0) };
+    let scaling = Scaling {
+        hpa: &hpa,
+        current: 5,
+        scaled_to_zero: false,
+        left_zero: false,
+        settings: &settings,
+        now: at(0),
+    };
     #[rustfmt::skip]
     let table = [
         // case                                proposals                             recommended     shown     said
@@ -124,7 +132,8 @@ fn a_rescale_states_its_reason() {
     ];
     for (case, settings, spec, status, current, recommended, want, expected) in table {
         let hpa = hpa(spec, status);
-        let scaling = Scaling { hpa: &hpa, current, settings, now: at(0) };
+        let scaling =
+            Scaling { hpa: &hpa, current, scaled_to_zero: false, left_zero: false, settings, now: at(0) };
         let mut report = Report::new(&hpa, at(0));
         let mut history = History::default();
         history.begin(current.max(hpa.status.current_replicas), at(-1));
@@ -152,12 +161,20 @@ fn a_rescale_to_zero_by_the_autoscaler_is_a_condition() {
     ];
     for (case, settings, spec, from, to, want) in table {
         let hpa = hpa(spec, scaled_to_zero());
-        let scaling = Scaling { hpa: &hpa, current: from, settings, now: at(0) };
+        let scaling = Scaling {
+            hpa: &hpa,
+            current: from,
+            scaled_to_zero: false,
+            left_zero: false,
+            settings,
+            now: at(0),
+        };
         let (mut report, mut history) = (Report::new(&hpa, at(0)), History::default());
         let rescale = Rescale { replicas: to, reason: "r".to_owned() };
         rescaled(&scaling, &rescale, &mut history, &mut report);
         assert_eq!(conditions(&report), want, "{case}");
-        assert_eq!(history, History::default(), "{case}: without a behavior no change is remembered");
+        let changes = (history.added, history.removed);
+        assert_eq!(changes, (vec![], vec![]), "{case}: without a behavior no change is remembered");
     }
 }
 

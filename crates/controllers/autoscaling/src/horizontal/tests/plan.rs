@@ -1,13 +1,17 @@
-use flyball_api::{ResourceType, Timestamp};
+use flyball_api::horizontal_pod_autoscaler::HorizontalPodAutoscaler;
+use flyball_api::{ResourceType, Timestamp, condition};
+use flyball_runtime::{Effect, Plan};
 use serde_json::{Value, json};
 
 use super::{at, hpa, pods, samples, settings};
-use crate::horizontal::after::after;
-use crate::horizontal::decision::{Metrics, Observations, ScaleError, SelectorError, View, decide};
+use crate::horizontal::after::{After, Failed, after};
+use crate::horizontal::decision::{Metrics, Observations, ScaleError, SelectorError, Settings, View, decide};
 use crate::horizontal::history::{History, Past};
+use crate::horizontal::monitor::Action;
 use crate::horizontal::plan::plan;
 use crate::horizontal::proposal::Measured;
 use crate::horizontal::scale_client::Scale;
+use crate::horizontal::status::SCALED_TO_ZERO;
 
 const CPU: &str = "cpu resource utilization (percentage of request)";
 
@@ -44,7 +48,11 @@ fn described(
     let view = View { hpa: &hpa, observed, history, settings: &settings, now: at(0) };
     let decision = decide(&view);
     let failure = failure.filter(|_| decision.rescale.is_some());
-    (plan(&view, &decision).to_string(), after(&view, &decision, failure).plan.to_string())
+    let failure = failure.map(|error| Failed { error: error.into(), is_outcome_unknown: false });
+    (
+        plan(&view, &decision).to_string(),
+        Plan::of(after(&view, &decision, failure.as_ref()).effects).to_string(),
+    )
 }
 
 const STATUS_FAILED: &str = "\n  else event Warning FailedUpdateStatus: <error>";
@@ -138,5 +146,116 @@ update Deployment/scale ns/web: Current number of replicas above Spec.MaxReplica
         let lines: Vec<_> = planned.lines().take_while(|line| !line.starts_with("again after")).collect();
         assert_eq!(lines.join("\n"), want, "{case}");
         assert!(after.starts_with("update HorizontalPodAutoscaler/status ns/hpa"), "{case}: {after}");
+    }
+}
+
+/// Autoscalers may scale to zero, and do so at once.
+fn zero_allowed() -> Settings {
+    Settings { scale_to_zero: true, downscale_window: jiff::SignedDuration::ZERO, ..settings() }
+}
+
+/// An autoscaler between 0 and 10 replicas, on an external metric.
+fn down_to_zero(status: Value) -> HorizontalPodAutoscaler {
+    let external = json!([{"type": "External", "external": {"metric": {"name": "q"}, "target": {"type": "Value", "value": "5"}}}]);
+    hpa(json!({"minReplicas": 0, "metrics": external}), status)
+}
+
+/// The number of replicas, and the value of the external metric in thousandths.
+fn at_value(replicas: i32, value: i64) -> Observations {
+    let pods = pods(if replicas > 0 { "a b c" } else { "" });
+    let metrics = Metrics::Read { pods, answers: vec![Ok(Measured::Total(value))] };
+    Observations { scale: Ok(scale(replicas)), metrics }
+}
+
+/// A status that could not be written does not make the zero a user's.
+#[test]
+fn an_autoscaler_remembers_that_it_asked_for_zero_until_the_status_says_so() {
+    let says_so = json!({"conditions": [{"type": "ScaledToZero", "status": "True"}]});
+    let none = recommended(3, at(-1));
+    let asked = History { scaled_to_zero: Some("uid-hpa".into()), ..none.clone() };
+    let former = History { scaled_to_zero: Some("uid-former".into()), ..none.clone() };
+    #[rustfmt::skip]
+    let table = [
+        // case                              history  status            current  asks    remembers  says so
+        ("it asks for zero",                 &none,   json!({}),        3,       Some(0), true,     false),
+        ("the status was not written",       &asked,  json!({}),        0,       None,    true,     true),
+        ("the status was written",           &asked,  says_so.clone(),  0,       None,    false,    true),
+        ("the request had failed",           &asked,  json!({}),        3,       Some(0), true,     false),
+        ("the zero is a user's",             &none,   json!({}),        0,       None,    false,    false),
+        ("a former one of that name asked",  &former, json!({}),        0,       None,    false,    false),
+    ];
+    for (case, history, status, current, asks, remembers, says) in table {
+        let (hpa, observed) = (down_to_zero(status), at_value(current, 0));
+        let view = View { hpa: &hpa, observed: &observed, history, settings: &zero_allowed(), now: at(0) };
+        let decision = decide(&view);
+        assert_eq!(decision.rescale.as_ref().map(|rescale| rescale.replicas), asks, "{case}");
+        assert_eq!(decision.history.scaled_to_zero.is_some(), remembers, "{case}");
+        let status = decision.report.unchanged(&hpa);
+        assert_eq!(condition::is_true(&status.conditions, SCALED_TO_ZERO), says, "{case}");
+    }
+}
+
+/// A status that could not be written does not make a user's zero the autoscaler's.
+#[test]
+fn an_autoscaler_remembers_that_it_left_zero_until_the_status_says_so() {
+    let said = json!({"conditions": [{"type": "ScaledToZero", "status": "True"}]});
+    let none = recommended(3, at(-1));
+    let left = History { left_zero: Some("uid-hpa".into()), ..none.clone() };
+    let former = History { left_zero: Some("uid-former".into()), ..none.clone() };
+    #[rustfmt::skip]
+    let table = [
+        // case                              history  status           current  value   asks     remembers  says zero
+        ("it scales up",                     &none,   said.clone(),    0,       12_000, Some(3), true,      false),
+        ("the status was not written",       &left,   said.clone(),    3,       5_000,  None,    true,      false),
+        ("the status was written",           &left,   json!({}),       3,       5_000,  None,    false,     false),
+        ("a user scales to zero meanwhile",  &left,   said.clone(),    0,       12_000, None,    true,      false),
+        ("it scales to zero again",          &left,   said.clone(),    3,       0,      Some(0), false,     true),
+        ("a former one of that name left",   &former, said.clone(),    0,       12_000, Some(3), true,      false),
+    ];
+    for (case, history, status, current, value, asks, remembers, says) in table {
+        let (hpa, observed) = (down_to_zero(status), at_value(current, value));
+        let view = View { hpa: &hpa, observed: &observed, history, settings: &zero_allowed(), now: at(0) };
+        let decision = decide(&view);
+        assert_eq!(decision.rescale.as_ref().map(|rescale| rescale.replicas), asks, "{case}");
+        let after = after(&view, &decision, None);
+        assert_eq!(after.history.left_zero.is_some(), remembers, "{case}");
+        let written = after.effects.iter().find_map(|effect| match effect {
+            Effect::Write(write) => write.body(),
+            _ => None,
+        });
+        let says_now = written.map_or(condition::is_true(&hpa.status.conditions, SCALED_TO_ZERO), |body| {
+            let all = body["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            all.iter().any(|one| one["type"] == "ScaledToZero" && one["status"] == "True")
+        });
+        assert_eq!(says_now, says, "{case}");
+    }
+}
+
+/// Otherwise it would override a user who scales to zero before the next sync.
+#[test]
+fn a_failed_request_for_zero_and_one_that_is_undone_are_forgotten() {
+    let none = recommended(3, at(-1));
+    let asked = History { scaled_to_zero: Some("uid-hpa".into()), ..none.clone() };
+    let failed = |is_outcome_unknown| Some(Failed { error: "E".into(), is_outcome_unknown });
+    #[rustfmt::skip]
+    let table = [
+        // case                       history  current  value   failure         asks     remembers
+        ("scaled to zero",            &none,   3,       0,      None,           0,       true),
+        ("refused",                   &none,   3,       0,      failed(false),  0,       false),
+        ("refused a second time",     &asked,  3,       0,      failed(false),  0,       false),
+        ("maybe scaled to zero",      &none,   3,       0,      failed(true),   0,       true),
+        ("scaled up again",           &asked,  0,       12_000, None,           3,       false),
+        ("not scaled up again",       &asked,  0,       12_000, failed(false),  3,       true),
+        ("maybe scaled up again",     &asked,  0,       12_000, failed(true),   3,       true),
+    ];
+    for (case, history, current, value, failure, asks, remembers) in table {
+        let (hpa, observed) = (down_to_zero(json!({})), at_value(current, value));
+        let view = View { hpa: &hpa, observed: &observed, history, settings: &zero_allowed(), now: at(0) };
+        let decision = decide(&view);
+        assert_eq!(decision.rescale.as_ref().map(|rescale| rescale.replicas), Some(asks), "{case}");
+        let After { history, action, .. } = after(&view, &decision, failure.as_ref());
+        assert_eq!(history.scaled_to_zero.is_some(), remembers, "{case}");
+        let action_if_made = if asks > current { Action::Up } else { Action::Down };
+        assert_eq!(action, if failure.is_none() { action_if_made } else { Action::None }, "{case}");
     }
 }

@@ -46,7 +46,7 @@ proptest! {
         let (mut history, mut current, mut now) = (History::default(), first, 0);
         for (recommended, later) in syncs {
             now += later;
-            let scaling = Scaling { hpa: &hpa, current, settings: &settings, now: at(now) };
+            let scaling = Scaling { hpa: &hpa, current, scaled_to_zero: false, left_zero: false, settings: &settings, now: at(now) };
             let mut report = Report::new(&hpa, at(now));
             history.begin(current, at(now));
             let rescale = match next_step(&scaling) {
@@ -87,7 +87,7 @@ proptest! {
         let settings = settings();
         let (mut history, mut current) = (History::default(), first);
         for sync in 0..40 {
-            let scaling = Scaling { hpa: &hpa, current, settings: &settings, now: at(sync * 15) };
+            let scaling = Scaling { hpa: &hpa, current, scaled_to_zero: false, left_zero: false, settings: &settings, now: at(sync * 15) };
             history.begin(current, scaling.now);
             let mut report = Report::new(&hpa, scaling.now);
             if let (Some(rescale), _) = rescale(&scaling, &recommendation(wanted), &mut history, &mut report) {
@@ -125,7 +125,14 @@ proptest! {
 fn nothing_is_done_when_the_recommendation_is_met() {
     let settings = Settings { scale_to_zero: true, ..settings() };
     let hpa = hpa(json!({"minReplicas": 0}), json!({}));
-    let scaling = Scaling { hpa: &hpa, current: 3, settings: &settings, now: at(0) };
+    let scaling = Scaling {
+        hpa: &hpa,
+        current: 3,
+        scaled_to_zero: false,
+        left_zero: false,
+        settings: &settings,
+        now: at(0),
+    };
     let mut history = History::default();
     for _ in 0..3 {
         let mut report = Report::new(&hpa, at(0));

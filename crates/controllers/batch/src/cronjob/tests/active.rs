@@ -1,9 +1,13 @@
-use flyball_runtime::Plan;
+use std::time::Duration;
+
+use flyball_client::Verb;
+use flyball_runtime::plan::{Answer, Done, Failure};
+use flyball_runtime::{Next, Outcome, Plan, Retry};
 use serde_json::json;
 
 use super::world::{at, cron, jobs, listed};
-use crate::cronjob::active::review;
-use crate::cronjob::history::{deletions, surplus};
+use crate::cronjob::active::{Need, review};
+use crate::cronjob::history::{self, clean_up, cleaned_up, surplus};
 
 #[test]
 fn the_list_follows_the_existing_jobs() {
@@ -42,13 +46,20 @@ fn the_server_decides_where_list_and_cache_disagree() {
     let before = cron(json!({"status": {"active": listed("old gone")}}));
     let live = cron(json!({"status": {"active": listed("old gone new")}}));
     let mut review = review(&before, &present);
-    for job in std::mem::take(&mut review.unlisted) {
-        review.settle_unlisted(job, &live.status);
+    let mut read = vec![];
+    while let Some(need) = review.need() {
+        match need {
+            Need::CronJob => {
+                review.record_cron_job(&live.status);
+                read.push("the CronJob".to_owned());
+            }
+            Need::Job(key) => {
+                review.record_job(key.name == "old");
+                read.push(key.name.to_string());
+            }
+        }
     }
-    // The server still has `old`.
-    let missing = std::mem::take(&mut review.missing);
-    assert_eq!(missing.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["old", "gone"]);
-    review.settle_missing(&missing[1]);
+    assert_eq!(read, ["the CronJob", "the CronJob", "old", "gone"]);
     let active: Vec<_> = review.status.active.iter().map(|job| job.name.as_str()).collect();
     assert_eq!(active, ["old", "new"]);
     let events: Vec<_> = review.events.iter().map(ToString::to_string).collect();
@@ -65,7 +76,8 @@ fn the_server_decides_where_list_and_cache_disagree() {
 fn surplus_jobs_are_deleted_with_events() {
     let present = jobs("a:complete b:failed");
     let gone: Vec<_> = present.iter().map(|job| &**job).collect();
-    let plan = Plan::of(deletions(&gone));
+    let idle = cron(json!({}));
+    let plan = Plan::of(clean_up(&idle, &present, &gone));
     let want = "\
 each
   delete Job ns/a: it exceeds the history limit
@@ -75,7 +87,51 @@ each
     then event Normal SuccessfulDelete: Deleted job <name>
     else event Warning FailedDelete: Deleted job: <error>";
     assert_eq!(plan.to_string(), want);
-    assert_eq!(Plan::of(deletions(&[])).to_string(), "");
+    assert_eq!(Plan::of(clean_up(&idle, &present, &[])).to_string(), "");
+}
+
+#[test]
+fn what_only_surplus_jobs_say_is_written_before_they_are_deleted() {
+    let present = jobs("a:complete,ended=02:00:00 b:complete,ended=01:00:00");
+    let gone: Vec<_> = present.iter().map(|job| &**job).collect();
+    let cron = cron(json!({"status": {"active": listed("a c")}}));
+    let plan = Plan::of(clean_up(&cron, &present, &gone));
+    let lines: Vec<String> = plan.writes().iter().map(|write| write.to_string()).collect();
+    assert!(lines[0].starts_with("update CronJob/status ns/c: 2 active Jobs"), "{lines:?}");
+    assert_eq!(plan.writes()[0].body().unwrap()["status"]["lastSuccessfulTime"], "2026-01-01T02:00:00Z");
+
+    let done = |job| Done { tag: job, answer: Answer::Written(None) };
+    let failed = |job| Failure {
+        tag: Some(job),
+        verb: Some(Verb::Update),
+        doing: "writing".to_owned(),
+        message: "no".to_owned(),
+        error: None,
+        retry: Retry::Backoff,
+        is_expected: false,
+    };
+    let [a, b] = [Some(gone[0]), Some(gone[1])];
+    #[rustfmt::skip]
+    let table = [
+        // case                          done                             failed             active, has deleted, is complete
+        ("all is done",                  vec![done(None), done(a), done(b)], vec![],         Some(("c", true, true))),
+        ("one cannot be deleted",        vec![done(None), done(b)],       vec![failed(a)],   Some(("a c", true, false))),
+        ("none can be deleted",          vec![done(None)],                vec![failed(a), failed(b)], Some(("a c", false, false))),
+        ("the status is not written",    vec![],                          vec![failed(None)], None),
+    ];
+    for (case, done, failures, want) in table {
+        let left = cleaned_up(&cron, &present, &gone, &Outcome { done, failures });
+        let left = left.map(|left| {
+            assert_eq!(left.status.last_successful_time, Some(at("02:00:00")), "{case}");
+            let names: Vec<_> = left.status.active.iter().map(|job| job.name.as_str()).collect();
+            (names.join(" "), left.has_deleted, left.is_complete)
+        });
+        assert_eq!(
+            left,
+            want.map(|(names, deleted, complete)| (names.to_owned(), deleted, complete)),
+            "{case}"
+        );
+    }
 }
 
 #[test]
@@ -129,4 +185,13 @@ fn a_job_that_was_created_and_not_listed_is_listed() {
         let got = (review.status.active.len(), review.status.last_schedule_time, review.unlisted.len());
         assert_eq!(got, (listed, Some(at(last)), unlisted), "{case}");
     }
+}
+
+#[test]
+fn failed_deletions_are_retried_before_the_next_start() {
+    let (minute, hour) = (Duration::from_secs(60), Duration::from_secs(3600));
+    assert_eq!(history::next(Next::After(hour), true), Next::After(hour));
+    assert_eq!(history::next(Next::After(hour), false), Next::After(minute));
+    assert_eq!(history::next(Next::Settled, false), Next::After(minute));
+    assert_eq!(history::next(Next::After(minute / 2), false), Next::After(minute / 2));
 }

@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::world::{at, cron, jobs};
-use crate::cronjob::active::{delist, is_listed, review, with_times};
-use crate::cronjob::history::surplus;
+use crate::cronjob::active::{is_listed, review, with_times};
+use crate::cronjob::history::{clean_up, cleaned_up, surplus};
 use crate::cronjob::invariants::{check_plan, check_status, check_surplus, start_of};
 use crate::cronjob::plan::{plan, schedule};
 use crate::cronjob::status::{self, with_existing};
@@ -121,28 +121,25 @@ impl Model {
         };
         let (read, seen) = (self.cron.clone(), self.jobs.clone());
         let mut cron = read.clone();
+        let has_deleted;
         let gone = surplus(&read, &seen);
         check_surplus(&read, &seen, &gone).unwrap();
-        if !gone.is_empty() {
-            cron.status = with_times(&read, &seen);
-            if status::write(&read, &cron.status, false).is_some() {
-                if !spend() {
-                    return;
-                }
-                self.note(cron.clone());
-            }
-        }
-        let has_deleted = !gone.is_empty();
-        for job in gone {
+        let mut outcome = Outcome::default();
+        for write in Plan::of(clean_up(&read, &seen, &gone)).writes() {
             if !spend() {
                 return;
             }
-            self.remove(&job.metadata.uid);
-            delist(&mut cron.status, &job.metadata.uid);
+            match write.tag {
+                None => self.note(CronJob { status: with_times(&read, &seen), ..read.clone() }),
+                Some(job) => self.remove(&job.metadata.uid),
+            }
+            outcome.done.push(Done { tag: write.tag, answer: Answer::Written(None) });
         }
+        let cleaned = cleaned_up(&read, &seen, &gone, &outcome).unwrap();
+        (cron.status, has_deleted) = (cleaned.status, cleaned.has_deleted);
         let mut review = review(&cron, &seen);
-        for listed in std::mem::take(&mut review.missing) {
-            review.settle_missing(&listed);
+        while !review.missing.is_empty() {
+            review.record_job(false);
         }
         cron.status = review.status;
         for write in self.plan(&cron).writes() {

@@ -1,7 +1,8 @@
-use flyball_api::Timestamp;
+use flyball_api::{Job, Timestamp};
+use serde_json::json;
 
 use super::world::{now, pod, pods};
-use crate::job::backoff::{Backoff, finished_at};
+use crate::job::backoff::{Backoff, Backoffs, finished_at};
 
 fn after(before: Backoff, succeeded: &str, failed: &str) -> Backoff {
     let (succeeded, failed) = (pods(succeeded), pods(failed));
@@ -58,4 +59,18 @@ fn a_pod_ended_with_its_containers_or_when_it_was_deleted() {
     assert_eq!(Some(finished_at(&pod("a:failed,ended=30"))), at(30));
     assert_eq!(Some(finished_at(&pod("a:failed,terminating"))), at(1));
     assert_eq!(Some(finished_at(&pod("a:failed,age=50"))), at(50));
+}
+
+#[test]
+fn a_job_does_not_wait_for_the_failures_of_another_that_had_its_name() {
+    let job = |uid: &str| -> Job {
+        serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": "j", "uid": uid}})).unwrap()
+    };
+    let (first, second, failed) = (job("1"), job("2"), Backoff { failures: 3, last: at(1) });
+    let backoffs = Backoffs::default();
+    backoffs.keep(&first, failed);
+    assert_eq!(backoffs.of(&first), failed);
+    assert_eq!(backoffs.of(&second), Backoff::default());
+    backoffs.forget(&second.metadata.key());
+    assert_eq!(backoffs.of(&first), Backoff::default());
 }

@@ -9,8 +9,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::serviceaccount_token::contents::{claims, filled, lacks};
+use crate::serviceaccount_token::invariants::{check, check_deleted};
 use crate::serviceaccount_token::keys::{AccountKey, SecretKey};
-use crate::serviceaccount_token::plan::{View, plan, plan_deleted, without_reference};
+use crate::serviceaccount_token::plan::{Need, View, need, plan, plan_deleted, without_reference};
 use crate::serviceaccount_token::signer::Signer;
 use crate::serviceaccount_token::triggers::{account_changed, secret_changed};
 
@@ -124,8 +125,10 @@ fn tokens_are_deleted_with_their_account_and_no_other() {
         ("it has no tokens",            "u3",    Some("u2"),   ""),
     ];
     for (case, gone, current, want) in table {
-        let plan = plan_deleted(&deleted(gone), current.map(account).as_ref(), &all);
+        let current = current.map(account);
+        let plan = plan_deleted(&deleted(gone), current.as_ref(), &all);
         assert_eq!(plan.to_string(), want, "{case}");
+        assert_eq!(check_deleted(&deleted(gone), current.as_ref(), &all, &plan), Ok(()), "{case}");
         assert!(plan.writes().iter().all(|write| write.ignore == ErrorKinds::NOT_FOUND), "{case}");
     }
 }
@@ -143,34 +146,94 @@ fn a_token_secret_is_filled_deleted_or_its_reference_removed() {
     const FILL: &str = "update Secret n/t: it must hold a token, the namespace and the cluster's CA";
     const DELETE: &str = "delete Secret n/t: its service account does not exist";
     const REMOVE: &str = "update ServiceAccount n/robot: the token secret does not exist";
+    let (cache, server, other, nowhere) = ("cache", "server", "another of that name", "");
     #[rustfmt::skip]
     let table = [
-        // case                          cached         live             account  plan
-        ("incomplete",                   Some(empty()), Some(empty()),   true,    FILL),
-        ("complete",                     Some(full()),  None,            true,    ""),
-        ("complete on the server",       Some(empty()), Some(full()),    true,    ""),
-        ("changed on the server",        Some(empty()), Some(changed()), true,    ""),
-        ("deleted on the server",        Some(empty()), None,            true,    ""),
-        ("the account is deleted",       Some(empty()), None,            false,   DELETE),
-        ("the secret is deleted",        None,          None,            true,    REMOVE),
-        ("both are deleted",             None,          None,            false,   ""),
+        // case                          cached         on the server    the account is in  reads             plan
+        ("incomplete",                   Some(empty()), Some(empty()),   cache,             "Secret",         FILL),
+        ("complete",                     Some(full()),  Some(full()),    cache,             "",               ""),
+        ("complete on the server",       Some(empty()), Some(full()),    cache,             "Secret",         ""),
+        ("changed on the server",        Some(empty()), Some(changed()), cache,             "Secret",         ""),
+        ("deleted on the server",        Some(empty()), None,            cache,             "Secret",         ""),
+        ("the cache of accounts lags",   Some(empty()), Some(empty()),   server,            "Account Secret", FILL),
+        ("the same, and complete",       Some(full()),  Some(full()),    server,            "Account",        ""),
+        ("the account is deleted",       Some(empty()), Some(empty()),   nowhere,           "Account",        DELETE),
+        ("the account was made again",   Some(full()),  Some(full()),    other,             "Account",        DELETE),
+        ("the secret is deleted",        None,          None,            cache,             "",               REMOVE),
+        ("both are deleted",             None,          None,            nowhere,           "",               ""),
     ];
-    for (case, cached, live, has_account, want) in table {
-        let (token, account) = (SecretKey::of(&empty()).unwrap(), account("u"));
-        let plan = plan(&View {
+    for (case, cached, on_server, place, reads, want) in table {
+        let token = SecretKey::of(&empty()).unwrap();
+        let mut view = View {
             token: &token,
-            cached: cached.as_deref(),
-            live: live.as_deref(),
-            account: has_account.then_some(&account),
+            cached,
+            live: None,
+            cached_account: (place == cache).then(|| Arc::new(account("u"))),
+            live_account: None,
             authority: CA,
             signer: &signer,
-        });
+        };
+        let mut read = vec![];
+        while let Some(need) = need(&view) {
+            read.push(format!("{need:?}"));
+            match need {
+                Need::Account if place == other => view.live_account = Some(Some(account("u2"))),
+                Need::Account => view.live_account = Some((place == server).then(|| account("u"))),
+                Need::Secret => view.live = Some(on_server.as_deref().cloned()),
+            }
+        }
+        assert_eq!(read.join(" "), reads, "{case}");
+        let plan = plan(&view);
         assert_eq!(plan.to_string(), want, "{case}");
+        assert_eq!(check(&view, &plan), Ok(()), "{case}");
         for body in plan.writes().iter().filter_map(|write| write.body()) {
             let filled: Secret = serde_json::from_value(body).unwrap();
             assert!(!lacks(&filled, CA).anything(), "{case}");
         }
     }
+}
+
+#[test]
+fn the_invariants_tell_right_plans_from_wrong_ones() {
+    let signer = Signer::from_pem(include_bytes!("keys/p256-pkcs8.pem")).unwrap();
+    let (empty, full) = (secret("t", of("u"), json!({})), secret("t", of("u"), json!({"token": "dA=="})));
+    let token = SecretKey::of(&empty).unwrap();
+    let view =
+        |cached: Option<&Arc<Secret>>, live: Option<&Arc<Secret>>, account: Option<ServiceAccount>| View {
+            token: &token,
+            cached: cached.cloned(),
+            live: live.map(|live| Some(Secret::clone(live))),
+            cached_account: account.map(Arc::new),
+            live_account: Some(None),
+            authority: CA,
+            signer: &signer,
+        };
+    let robot = || Some(account("u"));
+    let fill = || plan(&view(Some(&empty), Some(&empty), robot()));
+    let (delete, remove) = (|| plan(&view(Some(&empty), None, None)), || plan(&view(None, None, robot())));
+    #[rustfmt::skip]
+    let table = [
+        // case                       view                                           plan      broken
+        ("right",                     view(Some(&empty), Some(&empty), robot()),     fill(),   ""),
+        ("the server was not read",   view(Some(&empty), None, robot()),             fill(),   "the cache shows as it is"),
+        ("it has a token",            view(Some(&full), Some(&full), robot()),       fill(),   "entries of a secret are kept"),
+        ("the account is gone",       view(Some(&empty), Some(&empty), None),        fill(),   "for an account that exists"),
+        ("the account exists",        view(Some(&empty), None, robot()),             delete(), "has no account for it"),
+        ("nobody looked for it",      View { live_account: None, ..view(Some(&empty), None, None) }, delete(), "has no account for it"),
+        ("the secret exists",         view(Some(&empty), None, robot()),             remove(), "only if the secret is gone"),
+    ];
+    for (case, view, plan, want) in table {
+        let broken = check(&view, &plan).err().unwrap_or_default();
+        assert!(broken.contains(want) && broken.is_empty() == want.is_empty(), "{case}: {broken}");
+    }
+    let all = [secret("old", of("u1"), json!({})), secret("any", of(""), json!({}))];
+    let both = plan_deleted(&deleted("u1"), None, &all);
+    assert_eq!(check_deleted(&deleted("u1"), None, &all, &both), Ok(()));
+    assert!(
+        check_deleted(&deleted("u1"), Some(&account("u2")), &all, &both).is_err(),
+        "`any` may be of the new one"
+    );
+    assert!(check_deleted(&deleted("u2"), None, &all, &both).is_err(), "`old` is of another");
 }
 
 #[test]

@@ -75,8 +75,11 @@ fn every_served_version_of_a_kind_can_be_looked_up() {
     let table = [
         ("apps/v1",      "Deployment", true),
         ("apps/v1beta1", "Deployment", true),
+        ("apps/v1",      "deployment", true),
+        ("apps/v1",      "DEPLOYMENT", false),
         ("apps/v2",      "Deployment", false),
         ("gone.io/v1",   "Thing",      true),
+        ("gone.io/v1",   "thing",      true),
         ("old.io/v1",    "Thing",      false),
         ("",             "",           false),
         ("a/b/c",        "Thing",      false),

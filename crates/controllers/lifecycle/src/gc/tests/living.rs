@@ -223,7 +223,7 @@ fn dependents_of_a_custom_kind_that_is_gone_are_collected() {
             }
             run.world().with(|state| state.unserved.insert("Custom", noticed));
             if !seen {
-                let gone = Kind { api_version: "v1".into(), kind: "Custom".into() };
+                let gone = Kind::new("v1".into(), "Custom".into());
                 run.collector.change(Priority::Change, |graph| graph.unfollow(&gone));
                 let things = run.world().with(|state| state.items("Thing"));
                 things.into_iter().for_each(|item| run.deletions.add(item, Priority::Change));

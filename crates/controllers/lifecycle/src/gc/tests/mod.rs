@@ -2,8 +2,10 @@
 
 mod catalog;
 mod dot;
+mod examination;
 mod graph;
 mod living;
+mod orphaning;
 mod patches;
 mod plan;
 mod world;

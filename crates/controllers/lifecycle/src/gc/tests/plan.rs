@@ -4,7 +4,7 @@ use flyball_runtime::Plan;
 use flyball_runtime::plan::Operation;
 use serde_json::{Value, json};
 
-use crate::gc::identity::Identity;
+use crate::gc::identity::{Identity, Kind};
 use crate::gc::plan::{
     Dependents, Finalizer, Standing, Style, Target, View, blocked, misplaced, plan, release,
     remove_finalizer, version_to_delete,
@@ -14,8 +14,7 @@ const THINGS: ResourceType = ResourceType::new("", "v1", "things", "Thing", true
 
 fn thing(name: &str) -> Identity {
     Identity {
-        kind: "Thing".into(),
-        api_version: "v1".into(),
+        kind: Kind::new("v1".into(), "Thing".into()),
         namespace: "n".into(),
         name: name.into(),
         uid: name.into(),

@@ -173,7 +173,7 @@ impl State {
         self.era += 1;
         self.objects = earlier;
         for (n, kind) in KINDS.iter().enumerate() {
-            let kind = Kind { api_version: "v1".into(), kind: (*kind).into() };
+            let kind = Kind::new("v1".into(), (*kind).into());
             self.relist(n, &kind, deliver);
         }
     }
@@ -285,7 +285,7 @@ impl State {
 
     /// Shows the caches the next thing that happened to a kind, or (after a lost watch) all at once.
     pub(super) fn show(&mut self, kind: usize, deliver: &mut dyn FnMut(&Kind, &MetaChange<'_>)) -> bool {
-        let of = Kind { api_version: "v1".into(), kind: KINDS[kind].into() };
+        let of = Kind::new("v1".into(), KINDS[kind].into());
         if self.unseen[kind].is_empty() {
             return false;
         }
@@ -433,6 +433,12 @@ impl Server for World {
     }
 
     fn record(&self, _: &ObjectRef, _: Event) {}
+
+    fn judge(&self, check: impl FnOnce() -> Result<(), String>) {
+        if let Err(broken) = check() {
+            self.state.lock().broken.push(broken);
+        }
+    }
 }
 
 impl World {

@@ -5,7 +5,7 @@ use flyball_api::{ObjectMeta, ResourceType, Timestamp};
 use flyball_client::{DiscoveredResource, Discovery};
 use serde_json::json;
 
-use crate::namespace::content::{Remains, collections, grace};
+use crate::namespace::content::{Remains, collections, grace, is_second_due, stages};
 
 fn found(group: &str, plural: &str, namespaced: bool, verbs: &str, preferred: bool) -> DiscoveredResource {
     let kind = plural[..1].to_uppercase() + plural[1..].trim_end_matches('s');
@@ -49,6 +49,36 @@ fn every_resource_that_can_be_deleted_in_a_namespace_is_found_and_pods_come_firs
         })
         .collect();
     assert_eq!(found, ["pods list clear", "configmaps list clear", "blinds.x.io clear", "singles.x.io list"]);
+}
+
+#[test]
+fn nothing_else_is_deleted_while_pods_remain() {
+    let discovery = Discovery {
+        resources: vec![
+            found("", "configmaps", true, "delete", true),
+            found("", "pods", true, "delete", true),
+        ],
+        failures: vec![],
+    };
+    let names = |pods_first| {
+        let (first, second) = stages(collections(&discovery), pods_first);
+        [first, second].map(|stage| {
+            stage.into_iter().map(|c| c.resource.plural.to_string()).collect::<Vec<_>>().join(" ")
+        })
+    };
+    assert_eq!(names(true), ["pods", "configmaps"]);
+    assert_eq!(names(false), ["", "pods configmaps"], "without the gate there is no order");
+    let pods = |objects| Remains { objects, ..Remains::default() };
+    #[rustfmt::skip]
+    let table = [
+        ("no order",           vec![],                                               true),
+        ("no pods",            vec![pods(0)],                                        true),
+        ("pods",               vec![pods(2)],                                        false),
+        ("pods are not known", vec![Remains::unknown(Duration::ZERO, "overloaded")], true),
+    ];
+    for (case, first, want) in table {
+        assert_eq!(is_second_due(&first), want, "{case}");
+    }
 }
 
 fn pods(text: &str) -> Vec<Pod> {
@@ -102,9 +132,11 @@ fn objects_that_remain_are_waited_for_if_pods_terminate_or_finalizers_hold_them(
             let finalizers = finalizers.split_whitespace().map(Into::into).collect();
             remains.add(&ObjectMeta { finalizers, ..ObjectMeta::default() });
         }
-        let assessed = remains.assessed(Duration::from_secs(grace), "n", &things);
+        let assessed = Remains::after_deletion(Some(remains), Duration::from_secs(grace), "n", &things);
         assert_eq!(assessed.wait, Duration::from_secs(wait), "{case}");
         assert_eq!(assessed.error.as_deref(), error, "{case}");
         assert_eq!(assessed.objects, objects.len(), "{case}");
     }
+    let unlisted = Remains::after_deletion(None, Duration::from_secs(30), "n", &things);
+    assert_eq!(unlisted, Remains { wait: Duration::from_secs(30), ..Remains::default() });
 }

@@ -1,15 +1,16 @@
 use std::time::Duration;
 
 use flyball_api::{Namespace, ObjectMeta, ResourceType, ResourceVersion, Timestamp};
-use flyball_client::{Discovery, Propagation};
-use flyball_runtime::plan::Operation;
-use flyball_runtime::{ErrorKinds, Plan};
+use flyball_client::{ApiStatus, Discovery, Error, Propagation, Verb};
+use flyball_runtime::plan::{Failure, Operation};
+use flyball_runtime::{ErrorKinds, Outcome, Plan, Retry};
 use serde_json::{Value, json};
 
 use crate::namespace::content::{Collection, Remains};
 use crate::namespace::invariants::check;
 use crate::namespace::plan::{
-    View, check_again_after, delete, delete_collection, finalize, mark_terminating, plan,
+    ATTEMPTS, AfterAttempt, View, after_attempt, check_again_after, delete, delete_collection, finalize,
+    finalize_again, mark_terminating, plan,
 };
 use crate::namespace::status::Findings;
 
@@ -91,7 +92,7 @@ fn a_namespace_is_finalized_once_nothing_is_left() {
     let now = "2026-01-01T00:00:10Z".parse::<Timestamp>().unwrap();
     for (case, left, want) in table {
         let remains = [(things(true), left)];
-        let findings = Findings::of(Ok(&Discovery { resources: vec![], failures: vec![] }), &remains);
+        let findings = Findings::of(Ok(&Discovery { resources: vec![], failures: vec![] }), &remains, true);
         let mut namespace = deleted("Active");
         let view = View { namespace: &namespace, findings: &findings, remains: &remains, now };
         let first = plan(&view);
@@ -124,12 +125,12 @@ fn a_namespace_that_is_not_empty_must_not_be_finalized() {
     ];
     for (case, namespace, left, want) in table {
         let remains = [(things(true), left)];
-        let findings = Findings::of(Ok(&discovery), &remains);
+        let findings = Findings::of(Ok(&discovery), &remains, true);
         let view = View { namespace, findings: &findings, remains: &remains, now };
         let found = check(&view, &Plan::of([finalize(namespace)])).err().unwrap_or_default();
         assert_eq!(found, want, "{case}");
     }
-    let findings = Findings::of(Ok(&discovery), &[]);
+    let findings = Findings::of(Ok(&discovery), &[], true);
     let view = View { namespace: &deleted, findings: &findings, remains: &[], now };
     let found = |plan: Plan| check(&view, &plan).unwrap_err();
     assert_eq!(found(Plan::default()), "the namespace is neither finalized nor synced again");
@@ -156,5 +157,56 @@ fn finalizing_removes_one_finalizer_from_the_version_that_was_read() {
 fn a_namespace_is_checked_again_after_half_the_time() {
     for (wait, want) in [(1, 1), (2, 2), (15, 8), (30, 16)] {
         assert_eq!(check_again_after(Duration::from_secs(wait)), Duration::from_secs(want));
+    }
+}
+
+#[test]
+fn a_namespace_that_has_changed_is_finalized_as_it_is_now() {
+    let changed = deleted("Terminating");
+    let mut now = changed.clone();
+    now.metadata.resource_version = ResourceVersion(8);
+    let body = finalize_again(&changed, &now).unwrap().body().unwrap();
+    assert_eq!(body["metadata"]["resourceVersion"], "8");
+    assert_eq!(body["spec"]["finalizers"], json!(["x/hold"]));
+    let is_finalized = |change: fn(&mut Namespace)| {
+        let mut now = now.clone();
+        change(&mut now);
+        finalize_again(&changed, &now).is_some()
+    };
+    assert!(is_finalized(|_| ()));
+    assert!(!is_finalized(|now| now.metadata.uid = "another".into()), "another namespace of that name");
+    // A restore of etcd causes a conflict, too.
+    assert!(!is_finalized(|now| now.metadata.resource_version = ResourceVersion(6)), "of an earlier time");
+    assert!(!is_finalized(|now| now.metadata.deletion_timestamp = None), "not deleted any more");
+}
+
+#[test]
+fn only_conflicts_cause_another_attempt_and_not_without_end() {
+    let namespace = deleted("Terminating");
+    let outcome = |code: u16, reason: &str| {
+        let status = ApiStatus { code, reason: reason.into(), ..ApiStatus::default() };
+        let mut outcome = Outcome::default();
+        outcome.failures.push(Failure {
+            tag: Some(()),
+            verb: Some(Verb::Update),
+            doing: "updating".to_owned(),
+            message: "refused".to_owned(),
+            error: Some(Error::Status(Box::new(status))),
+            retry: Retry::Backoff,
+            is_expected: false,
+        });
+        outcome
+    };
+    #[rustfmt::skip]
+    let table = [
+        // case               attempt       outcome                     what follows
+        ("finalized",         1,            Outcome::default(),         Some(AfterAttempt::End)),
+        ("a conflict",        1,            outcome(409, "Conflict"),   Some(AfterAttempt::Again)),
+        ("the last but one",  ATTEMPTS - 1, outcome(409, "Conflict"),   Some(AfterAttempt::Again)),
+        ("the last one",      ATTEMPTS,     outcome(409, "Conflict"),   None),
+        ("another error",     1,            outcome(403, "Forbidden"),  Some(AfterAttempt::End)),
+    ];
+    for (case, attempt, outcome, want) in table {
+        assert_eq!(after_attempt(&namespace, attempt, &outcome).ok(), want, "{case}");
     }
 }

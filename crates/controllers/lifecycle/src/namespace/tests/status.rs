@@ -58,6 +58,7 @@ fn each_finding_is_reported_by_its_own_condition() {
     let findings = Findings::of(
         Ok(&discovery),
         &[(collection(CONFIG_MAPS), maps), (collection(DEPLOYMENTS), deployments)],
+        true,
     );
     let conditions = findings.update(&[], at(5)).unwrap();
     let mut want = FINE;
@@ -99,9 +100,16 @@ fn a_condition_keeps_its_time_until_its_status_changes_and_other_conditions_stay
 }
 
 #[test]
-fn pods_that_remain_are_not_reported_and_failed_discovery_is() {
-    let pods = collection(flyball_api::pod::Pod::TYPE);
-    let findings = Findings::of(Err(&"no answer".to_owned()), &[(pods, remains(2, &[("x/hold", 2)], None))]);
+fn pods_that_remain_are_reported_only_without_an_order_and_failed_discovery_is() {
+    let pods = [(collection(flyball_api::pod::Pod::TYPE), remains(2, &[("x/hold", 2)], None))];
+    let unordered = Findings::of(Ok(&Discovery { resources: vec![], failures: vec![] }), &pods, false);
+    let mut want = FINE;
+    want[3] = "NamespaceContentRemaining=True SomeResourcesRemain: Some resources are remaining: \
+        pods. has 2 resource instances";
+    want[4] = "NamespaceFinalizersRemaining=True SomeFinalizersRemain: Some content in the namespace has finalizers \
+        remaining: x/hold in 2 resource instances";
+    assert_eq!(shown(&unordered.update(&[], at(5)).unwrap()), want);
+    let findings = Findings::of(Err(&"no answer".to_owned()), &pods, true);
     let mut want = FINE;
     want[0] = "NamespaceDeletionDiscoveryFailure=True DiscoveryFailed: no answer";
     assert_eq!(shown(&findings.update(&[], at(5)).unwrap()), want);

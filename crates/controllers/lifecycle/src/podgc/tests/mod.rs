@@ -1,17 +1,20 @@
 //! Which pods are deleted, in which order, and how they are marked before.
 
+mod metrics;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Node, Timestamp};
+use flyball_client::{ApiStatus, Error};
 use flyball_runtime::plan::Operation;
 use flyball_runtime::{Plan, Write};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::invariants::check;
-use super::plan::{Step, Tag, View, plan};
+use super::plan::{Existence, Step, Tag, View, nodes_of, plan};
 
 /// A pod from `name:word,word`. Words: a phase, `evicted`, `deleting`, `on=NODE`, `age=SECONDS`.
 fn pod(text: &str) -> Arc<Pod> {
@@ -178,4 +181,30 @@ proptest! {
         prop_assert_eq!(deleted.iter().collect::<BTreeSet<_>>().len(), deleted.len());
         prop_assert!(deleted.iter().all(|name| name.starts_with('e')));
     }
+}
+
+#[test]
+fn only_a_node_that_the_server_does_not_have_is_gone() {
+    let status = |code: u16, reason: &str| {
+        Err(Error::Status(Box::new(ApiStatus { code, reason: reason.into(), ..ApiStatus::default() })))
+    };
+    let lost = Error::OutcomeUnknown { what: "get".into(), source: "reset".into(), until: None };
+    #[rustfmt::skip]
+    let table = [
+        (Ok(Node::default()),               "Exists"),
+        (status(404, "NotFound"),           "Gone"),
+        (status(403, "Forbidden"),          "Unknown"),
+        (status(503, "ServiceUnavailable"), "Unknown"),
+        (Err(lost),                         "Unknown"),
+    ];
+    for (answer, want) in table {
+        let found = format!("{:?}", Existence::of(answer));
+        assert!(found.starts_with(want), "{found} is not {want}");
+    }
+}
+
+#[test]
+fn each_node_is_looked_up_once() {
+    let pods = ["a:on=up", "b:on=down", "c:on=up", "d:"].map(pod);
+    assert_eq!(nodes_of(&pods).into_iter().map(|node| node.as_str()).collect::<Vec<_>>(), ["down", "up"]);
 }

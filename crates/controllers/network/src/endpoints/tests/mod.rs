@@ -118,6 +118,17 @@ fn the_first_family_of_a_service_is_published_even_from_unknown_nodes() {
     }
 }
 
+#[test]
+fn an_address_of_a_pod_without_a_node_has_an_empty_node_name() {
+    let metadata = json!({"name": "a", "namespace": "ns"});
+    let pod = json!({"metadata": metadata, "spec": {}, "status": ready(&["10.0.0.1"])});
+    let pods = [Arc::new(serde_json::from_value(pod).unwrap())];
+    let service = service(json!({"clusterIP": "1", "ports": [{"port": 80}]}));
+    let endpoints = sent(&planned(&service, &pods, None));
+    let address = serde_json::to_value(&endpoints.subsets[0].addresses[0]).unwrap();
+    assert_eq!(address["nodeName"], "");
+}
+
 const CREATE: &str = "\
 create Endpoints ns/web: the Service has no Endpoints
   else event Warning FailedToCreateEndpoint: Failed to create endpoint for service ns/web: <error> (Endpoints web)";

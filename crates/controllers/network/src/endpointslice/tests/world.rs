@@ -17,7 +17,7 @@ pub(super) fn endpoint(text: &str) -> Endpoint {
     let (text, zone) = text.split_once('@').map_or((text, None), |(text, zone)| (text, Some(zone)));
     let (address, ready) = text.strip_suffix('!').map_or((text, true), |address| (address, false));
     Endpoint {
-        addresses: vec![address.into()],
+        addresses: [address.into()].into(),
         conditions: EndpointConditions { ready: Some(ready), ..EndpointConditions::default() },
         zone: zone.map(SmolStr::new),
         node_name: zone.map(|zone| SmolStr::new(format!("node-{zone}"))),

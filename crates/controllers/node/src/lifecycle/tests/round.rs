@@ -13,13 +13,16 @@ use tokio::time::Instant;
 
 use super::super::health::{GracePeriods, Now};
 use super::super::response::Taint;
-use super::super::round::{Input, LiveNode, Memory, NodePods, Observations, Report, Settings, Step, Tag};
+use super::super::round::{
+    Input, LiveLease, LiveNode, Memory, NodePods, Observations, Report, Settings, Step, Tag,
+};
 use super::super::zone::Policy;
 use super::{node, now};
 
 const SETTINGS: Settings = Settings {
     grace: GracePeriods { startup: Duration::from_secs(60), monitor: Duration::from_secs(50) },
     policy: Policy { rate: 0.1, reduced_rate: 0.01, large: 50, threshold: 0.55 },
+    verify: 0,
 };
 
 /// A cluster with one ready pod on each node, and the rounds over it.
@@ -28,9 +31,15 @@ struct World {
     memory: Memory,
     second: u64,
     nodes: BTreeMap<SmolStr, (Node, Option<Lease>)>,
+    /// From how many suspects on leases are read, and what the server says of them.
+    verify: usize,
+    live_lease: fn(&str) -> LiveLease,
     /// Changes what is read from the server.
     live: fn(&mut Node),
     is_healthy: bool,
+    /// The second in which all leases were renewed that the cache does not show at first.
+    late: Option<u64>,
+    is_current: bool,
     messages: u64,
     queued: FxHashSet<SmolStr>,
     /// The answers to the next writes that declare nodes lost, last first.
@@ -48,8 +57,12 @@ impl World {
             memory: Memory::default(),
             second: 0,
             nodes: BTreeMap::new(),
+            verify: 0,
+            live_lease: |_| LiveLease::Unreadable,
             live: |_| (),
             is_healthy: true,
+            late: None,
+            is_current: true,
             messages: 0,
             queued: FxHashSet::default(),
             refusals: vec![],
@@ -69,7 +82,7 @@ impl World {
         let mut plans = vec![];
         loop {
             let observations = Observations {
-                settings: SETTINGS,
+                settings: Settings { verify: self.verify, ..SETTINGS },
                 started: self.now().monotonic,
                 now: self.now(),
                 input: self.observe(),
@@ -99,8 +112,23 @@ impl World {
                 is_healthy: self.is_healthy,
             },
             Step::Confirm { .. } => {
-                let read = |name: SmolStr| LiveNode { node: self.read(&name), name, now: self.now() };
-                Input::Live(self.memory.suspects().into_iter().map(read).collect())
+                let suspects = self.memory.suspects();
+                let verifies = self.verify > 0 && suspects.len() >= self.verify;
+                let cached = |name: &str| {
+                    self.late.map(renewed_at).or_else(|| self.nodes[name].1.clone()).map(Arc::new)
+                };
+                let lease = |name: &str| match verifies {
+                    true => (self.live_lease)(name),
+                    false => LiveLease::Known(cached(name)),
+                };
+                let read = |name: SmolStr| LiveNode {
+                    node: self.read(&name),
+                    lease: lease(&name),
+                    name,
+                    now: self.now(),
+                };
+                let nodes = suspects.into_iter().map(read).collect();
+                Input::Live { nodes, is_current: self.is_current }
             }
             Step::Respond => Input::Cache {
                 nodes: self
@@ -190,12 +218,14 @@ fn parse(text: &str) -> (SmolStr, (Node, Option<Lease>)) {
     node.metadata.name = name.into();
     node.metadata.uid = name.into();
     let renewed = rest.split_whitespace().find_map(|word| word.strip_prefix('@'));
-    let lease = renewed.map(|second| {
-        let mut lease = Lease::default();
-        lease.spec.renew_time = Some(time(second.parse().unwrap()));
-        lease
-    });
+    let lease = renewed.map(|second| renewed_at(second.parse().unwrap()));
     (name.into(), (node, lease))
+}
+
+fn renewed_at(second: u64) -> Lease {
+    let mut lease = Lease::default();
+    lease.spec.renew_time = Some(time(second));
+    lease
 }
 
 fn pod(node: &str) -> Value {
@@ -210,7 +240,7 @@ fn refused() -> Error {
 }
 
 fn answer_lost() -> Error {
-    Error::OutcomeUnknown { what: "a request".into(), source: "lost".into() }
+    Error::OutcomeUnknown { what: "a request".into(), source: "lost".into(), until: None }
 }
 
 const DECLARE_A: &str = "concurrently\n  update Node/status a: the node has not reported for 51 s\n";
@@ -271,6 +301,48 @@ fn a_node_that_the_server_knows_to_be_alive_is_not_declared_lost() {
     };
     assert_eq!(world.round(51, "a Ready=True @0; b Ready=True @50"), "");
     assert_eq!(world.queued(), "");
+}
+
+/// This process was stopped for a minute, or the watch of leases lags behind: some events come, old ones first.
+#[test]
+fn a_node_whose_renewals_are_seen_late_is_not_declared_lost() {
+    let mut world = World::new();
+    world.round(0, "a Ready=True @0; b Ready=True @0");
+    world.is_current = false;
+    assert_eq!(world.round(60, "a Ready=True @0; b Ready=True @10"), "", "the cache lags behind");
+    assert_eq!(world.queued(), "");
+    (world.is_current, world.late) = (true, Some(58));
+    assert_eq!(world.round(65, "a Ready=True @0; b Ready=True @20"), "", "it has caught up");
+    assert_eq!(world.queued(), "");
+    let lost = [DECLARE_A, NOT_READY_A, MARK_A].concat();
+    assert_eq!(world.round(116, "a Ready=True @58; b Ready=True @110"), lost, "it has been silent since");
+}
+
+#[test]
+fn where_many_nodes_seem_lost_at_once_the_leases_on_the_server_decide() {
+    fn renewed(second: u64) -> LiveLease {
+        let mut lease = Lease::default();
+        lease.spec.renew_time = Some(time(second));
+        LiveLease::Known(Some(Arc::new(lease)))
+    }
+    type Read = fn(&str) -> LiveLease;
+    #[rustfmt::skip]
+    let table: [(&str, usize, Read, &str); 7] = [
+        // case                                 verified from   on the server                  lost
+        ("never",                               0,              |_| renewed(50),               "a b c"),
+        ("fewer than many",                     4,              |_| renewed(50),               "a b c"),
+        ("the cache lagged",                    3,              |_| renewed(50),               ""),
+        ("the server says the same",            3,              |_| renewed(0),                "a b c"),
+        ("one is really lost",                  3,              |name| renewed(if name == "b" { 0 } else { 50 }), "b"),
+        ("the server does not answer",          3,              |_| LiveLease::Unreadable,     ""),
+        ("the leases are gone",                 2,              |_| LiveLease::Known(None),     "a b c"),
+    ];
+    for (case, verify, live_lease, want) in table {
+        let mut world = World { verify, live_lease, ..World::new() };
+        world.round(0, "a Ready=True @0; b Ready=True @0; c Ready=True @0; d Ready=True @0");
+        world.round(51, "a Ready=True @0; b Ready=True @0; c Ready=True @0; d Ready=True @50");
+        assert_eq!(world.queued(), want, "{case}");
+    }
 }
 
 #[test]

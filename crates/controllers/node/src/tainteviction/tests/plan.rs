@@ -5,26 +5,27 @@ use proptest::prelude::*;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::super::plan::{Due, Stay, View, due, is_done, marking, plan, stay};
+use super::super::invariants::check;
+use super::super::plan::{Due, TolerationLimit, View, due, is_done, marking, plan, stay};
 use super::super::schedule::{Cause, Eviction, Stage};
 use super::{pod, taints, tolerations};
 
 #[test]
 fn a_pod_stays_as_long_as_it_tolerates_every_taint() {
-    let seconds = |n| Stay::For(Duration::from_secs(n));
+    let seconds = |n| TolerationLimit::For(Duration::from_secs(n));
     #[rustfmt::skip]
     let table = [
         // case                                       taints              tolerations        stays
-        ("no taint",                                  "",                 "",                Stay::Untainted),
-        ("other effects do not evict",                "a:NoSchedule",     "",                Stay::Untainted),
-        ("not tolerated",                             "a",                "",                Stay::Refused),
-        ("another one tolerated",                     "a",                "b",               Stay::Refused),
-        ("the wrong effect tolerated",                "a",                "a:NoSchedule",    Stay::Refused),
-        ("the wrong value tolerated",                 "a=x",              "a=y",             Stay::Refused),
-        ("tolerated for ever",                        "a",                "a",               Stay::Forever),
-        ("everything tolerated for ever",             "a b",              "*",               Stay::Forever),
+        ("no taint",                                  "",                 "",                TolerationLimit::Untainted),
+        ("other effects do not evict",                "a:NoSchedule",     "",                TolerationLimit::Untainted),
+        ("not tolerated",                             "a",                "",                TolerationLimit::Refused),
+        ("another one tolerated",                     "a",                "b",               TolerationLimit::Refused),
+        ("the wrong effect tolerated",                "a",                "a:NoSchedule",    TolerationLimit::Refused),
+        ("the wrong value tolerated",                 "a=x",              "a=y",             TolerationLimit::Refused),
+        ("tolerated for ever",                        "a",                "a",               TolerationLimit::Forever),
+        ("everything tolerated for ever",             "a b",              "*",               TolerationLimit::Forever),
         ("tolerated for a while",                     "a",                "a@30",            seconds(30)),
-        ("one of two not tolerated",                  "a b",              "a@30",            Stay::Refused),
+        ("one of two not tolerated",                  "a b",              "a@30",            TolerationLimit::Refused),
         ("the shortest counts",                       "a b",              "a@30 b@5",        seconds(5)),
         ("for ever does not lengthen a while",        "a b",              "a b@5",           seconds(5)),
         ("of two tolerations the first counts",       "a",                "a@30 *@5",        seconds(30)),
@@ -41,9 +42,9 @@ fn a_pod_stays_as_long_as_it_tolerates_every_taint() {
 fn numbers_are_compared_only_behind_their_gate() {
     let mut own = tolerations("load=5");
     own[0].operator = "Lt".into();
-    assert_eq!(stay(&taints("load=3"), &own, true), Stay::Forever);
-    assert_eq!(stay(&taints("load=7"), &own, true), Stay::Refused);
-    assert_eq!(stay(&taints("load=3"), &own, false), Stay::Refused);
+    assert_eq!(stay(&taints("load=3"), &own, true), TolerationLimit::Forever);
+    assert_eq!(stay(&taints("load=7"), &own, true), TolerationLimit::Refused);
+    assert_eq!(stay(&taints("load=3"), &own, false), TolerationLimit::Refused);
 }
 
 #[test]
@@ -51,15 +52,15 @@ fn a_scheduled_eviction_stands_until_the_taints_are_removed_or_tolerated_for_eve
     let now = Instant::now() + Duration::from_secs(1000);
     let at = |seconds: u64| now + Duration::from_secs(seconds);
     let past = now - Duration::from_secs(1);
-    let limit = |seconds| Some(Stay::For(Duration::from_secs(seconds)));
+    let limit = |seconds| Some(TolerationLimit::For(Duration::from_secs(seconds)));
     #[rustfmt::skip]
     let table = [
         // case                                       stay                     scheduled       due
-        ("nothing to do",                             Some(Stay::Untainted),   None,           Due::Never),
-        ("tolerated for ever",                        Some(Stay::Forever),     None,           Due::Never),
+        ("nothing to do",                             Some(TolerationLimit::Untainted),   None,           Due::Never),
+        ("tolerated for ever",                        Some(TolerationLimit::Forever),     None,           Due::Never),
         ("node not cached",                            None,                    None,           Due::Never),
-        ("not tolerated",                             Some(Stay::Refused),     None,           Due::Now),
-        ("not tolerated any more",                    Some(Stay::Refused),     Some(at(60)),   Due::Now),
+        ("not tolerated",                             Some(TolerationLimit::Refused),     None,           Due::Now),
+        ("not tolerated any more",                    Some(TolerationLimit::Refused),     Some(at(60)),   Due::Now),
         ("tolerated for a while",                     limit(30),               None,           Due::At(at(30))),
         ("tolerated for no time",                     limit(0),                None,           Due::Now),
         ("longer than the clock's range",             limit(u64::MAX),         None,           Due::Never),
@@ -67,9 +68,9 @@ fn a_scheduled_eviction_stands_until_the_taints_are_removed_or_tolerated_for_eve
         ("a shorter limit changes nothing",           limit(1),                Some(at(10)),   Due::At(at(10))),
         ("time is up",                                limit(30),               Some(past),     Due::Now),
         ("time is up exactly now",                    limit(30),               Some(now),      Due::Now),
-        ("the taint is gone",                         Some(Stay::Untainted),   Some(at(10)),   Due::Cancelled),
-        ("the taint is gone just in time",            Some(Stay::Untainted),   Some(past),     Due::Cancelled),
-        ("tolerated for ever by now",                 Some(Stay::Forever),     Some(at(10)),   Due::Cancelled),
+        ("the taint is gone",                         Some(TolerationLimit::Untainted),   Some(at(10)),   Due::Cancelled),
+        ("the taint is gone just in time",            Some(TolerationLimit::Untainted),   Some(past),     Due::Cancelled),
+        ("tolerated for ever by now",                 Some(TolerationLimit::Forever),     Some(at(10)),   Due::Cancelled),
         ("the node is gone, the time runs on",        None,                    Some(at(10)),   Due::At(at(10))),
         ("the node is gone, and time is up",          None,                    Some(past),     Due::Now),
     ];
@@ -186,23 +187,108 @@ fn a_pod_is_evicted_with_events_a_condition_and_a_deletion() {
     ];
     for (case, more, node, before, want, want_after) in table {
         let (pod, taints) = (more.map(pod), node.map(taints));
-        let (after, plan) = plan(&View {
+        let view = View {
             key: &key,
             pod: pod.as_ref(),
             taints: taints.as_deref(),
             scheduled: before.as_ref(),
             compares_numbers: false,
             tracks_generation: true,
+            respects_budgets: false,
             now,
             wall: "2026-01-02T03:04:05Z".parse().unwrap(),
-        });
+        };
+        let (after, plan) = plan(&view);
         assert_eq!(plan.to_string(), want, "{case}");
+        assert_eq!(check(&view, after.as_ref(), &plan), Ok(()), "{case}");
         let after = after.map_or("-", |eviction| match eviction.stage {
             Stage::Scheduled => "scheduled",
             Stage::Announced => "announced",
             Stage::Done(_) => "done",
         });
         assert_eq!(after, want_after, "{case}");
+    }
+}
+
+#[test]
+fn budgets_have_a_say_about_pods_that_serve() {
+    let key = Key::new("ns", "p");
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+    let mut leaving = ready.clone();
+    leaving["metadata"] = json!({"deletionTimestamp": "2026-01-02T03:04:05Z"});
+    #[rustfmt::skip]
+    let table = [
+        // case                           pod        respected   how
+        ("it serves",                     &ready,    true,       "create Pod/eviction ns/p: "),
+        ("it does not serve",             &unready,  true,       "delete Pod ns/p: "),
+        ("it is being deleted",           &leaving,  true,       "delete Pod ns/p: "),
+        ("budgets are not respected",     &ready,    false,      "delete Pod ns/p: "),
+    ];
+    for (case, more, respects_budgets, how) in table {
+        let pod = pod(more.clone());
+        let (after, plan) = plan(&View {
+            key: &key,
+            pod: Some(&pod),
+            taints: Some(&taints("a")),
+            scheduled: None,
+            compares_numbers: false,
+            tracks_generation: true,
+            respects_budgets,
+            now: Instant::now(),
+            wall: "2026-01-02T03:04:05Z".parse().unwrap(),
+        });
+        let text = plan.to_string();
+        assert!(text.contains(how), "{case}: {text}");
+        let evicts = how.starts_with("create");
+        assert_eq!(text.contains("as soon as its disruption budget allows it"), evicts, "{case}: {text}");
+        assert_eq!(
+            text.contains("patch Pod/status"),
+            !evicts,
+            "{case}: the API server marks what it evicts: {text}"
+        );
+        assert!(after.is_some_and(|eviction| eviction.is_announced()), "{case}");
+    }
+}
+
+#[test]
+fn the_invariants_tell_right_plans_from_wrong_ones() {
+    let (key, now) = (Key::new("ns", "p"), Instant::now() + Duration::from_secs(1000));
+    let view = View {
+        key: &key,
+        pod: None,
+        taints: None,
+        scheduled: None,
+        compares_numbers: false,
+        tracks_generation: true,
+        respects_budgets: false,
+        now,
+        wall: "2026-01-02T03:04:05Z".parse().unwrap(),
+    };
+    let (app, other) = (pod(json!({})), pod(json!({"metadata": {"uid": "uid-2"}})));
+    let tolerant = pod(json!({"spec": {"tolerations": [{"key": "a", "operator": "Exists"}]}}));
+    let ready = pod(json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}));
+    let (a, none) = (taints("a"), taints("a:NoSchedule"));
+    let tainted = View { pod: Some(&app), taints: Some(&a), ..view };
+    let later = Eviction { uid: "uid-1".into(), due: now + Duration::from_secs(7), stage: Stage::Scheduled };
+    let (done, _) = plan(&tainted);
+    let done = done.as_ref();
+    #[rustfmt::skip]
+    let table = [
+        // case                            view                                                   afterwards     broken
+        ("right",                          View { ..tainted },                                    done,          ""),
+        ("the pod is gone",                View { pod: None, ..tainted },                         done,          "only a pod that exists"),
+        ("another pod of its name",        View { pod: Some(&other), ..tainted },                 done,          "by its uid"),
+        ("no taint that evicts",           View { taints: Some(&none), ..tainted },               done,          "no NoExecute taint"),
+        ("tolerated",                      View { pod: Some(&tolerant), ..tainted },              done,          "tolerates all taints"),
+        ("the budget was not asked",       View { pod: Some(&ready), respects_budgets: true, ..tainted }, done,  "disruption budget"),
+        ("the node is gone",               View { taints: None, ..tainted },                      done,          "its time is up"),
+        ("the node is gone, time is left", View { taints: None, scheduled: Some(&later), ..tainted }, done,      "its time is up"),
+        ("it is to be evicted later",      View { ..tainted },                                    Some(&later),  "is not evicted now"),
+    ];
+    for (case, view, after, want) in table {
+        let broken = check(&view, after, &plan(&tainted).1).err().unwrap_or_default();
+        assert!(broken.contains(want) && broken.is_empty() == want.is_empty(), "{case}: {broken}");
     }
 }
 
@@ -237,9 +323,9 @@ proptest! {
     #[test]
     fn further_taints_never_lengthen_a_stay(node in any_taints(), more in any_taints(), own in any_tolerations()) {
         let rank = |text: &str| match stay(&taints(text), &tolerations(&own), false) {
-            Stay::Refused => Duration::ZERO,
-            Stay::For(limit) => limit,
-            Stay::Untainted | Stay::Forever => Duration::MAX,
+            TolerationLimit::Refused => Duration::ZERO,
+            TolerationLimit::For(limit) => limit,
+            TolerationLimit::Untainted | TolerationLimit::Forever => Duration::MAX,
         };
         let all = format!("{node} {more}");
         prop_assert!(rank(&all) <= rank(&node));

@@ -3,18 +3,19 @@
 mod expressions;
 mod kinds;
 mod schema;
+mod types;
 
 use std::sync::Arc;
 
 use flyball_api::ValidatingAdmissionPolicy;
 use flyball_cache::{Change, Origin};
-use flyball_client::{ApiStatus, Error};
+use flyball_client::{ApiStatus, Encoding, Error};
 use serde_json::json;
 
 use super::plan::{View, plan};
 use super::policy::Spec;
-use super::sync::is_transient;
 use super::triggers::policy_changed;
+use super::types::is_transient;
 use super::variables::Params;
 
 fn policy(generation: i64, observed: i64) -> Arc<ValidatingAdmissionPolicy> {
@@ -61,8 +62,11 @@ fn only_the_status_is_applied_and_no_warnings_are_left_out() {
 fn a_schema_that_could_not_be_read_is_read_again_if_that_can_help() {
     let status = |code: u16| Error::Status(Box::new(ApiStatus { code, ..ApiStatus::default() }));
     let unreachable = Error::Unreachable { what: "GET /openapi/v3".into(), source: "away".into() };
-    let garbled =
-        serde_json::from_str::<i64>("x").map_err(|source| Error::Decode { what: "x".into(), source });
+    let garbled = serde_json::from_str::<i64>("x").map_err(|source| Error::Decode {
+        what: "x".into(),
+        encoding: Encoding::Json,
+        source,
+    });
     let table = [
         (status(404), false),
         (status(403), false),

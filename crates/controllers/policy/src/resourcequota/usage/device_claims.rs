@@ -142,19 +142,19 @@ struct Devices {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Request {
-    exactly: Option<Wish>,
-    first_available: Option<Vec<Wish>>,
+    exactly: Option<ExactRequest>,
+    first_available: Option<Vec<ExactRequest>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Wish {
+struct ExactRequest {
     device_class_name: SmolStr,
     allocation_mode: SmolStr,
     count: i64,
 }
 
-impl Wish {
+impl ExactRequest {
     /// The most devices that can be allocated. An unknown allocation mode counts as zero.
     fn most(&self) -> i64 {
         match self.allocation_mode.as_str() {

@@ -1,5 +1,6 @@
 //! Builds pods, groups and ResourceClaims from words, so that tables are readable.
 
+mod consumer;
 mod plan;
 mod release;
 mod triggers;

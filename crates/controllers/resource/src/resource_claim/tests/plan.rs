@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
-use flyball_api::{ResourceClaim, ResourceClaimTemplate};
+use flyball_api::{ObjectMeta, ResourceClaim, ResourceClaimTemplate};
 use serde_json::json;
 use smol_str::SmolStr;
 
 use super::{claim, group, pod};
 use crate::resource_claim::consumer::{Consumer, consumer_of};
+use crate::resource_claim::invariants::check_creations;
 use crate::resource_claim::plan::{
     ENTRY, Gates, Known, Need, NeedError, after, group_need, needs_work, plan, pod_need, reserve,
 };
@@ -163,7 +164,18 @@ event Warning FailedResourceClaimCreation: PodResourceClaim h: {absent}
 fail: entry h: {absent}
 waiting for ResourceClaimTemplate/ns/absent to be created"
     );
-    assert_eq!(plan(&Consumer::from(&pod), &needs).to_string(), want);
+    let consumer = Consumer::from(&pod);
+    let planned = plan(&consumer, &needs);
+    assert_eq!(planned.to_string(), want);
+    assert_eq!(check_creations(&consumer, &planned), Ok(()));
+    // The same plan is wrong for other consumers.
+    let broken = |consumer: &Consumer<'_>| check_creations(consumer, &planned).unwrap_err();
+    assert!(broken(&Consumer { entries: &entries[1..], ..consumer }).contains("for no entry"));
+    let other = ObjectMeta { uid: "uid-other".into(), ..pod.metadata.clone() };
+    assert!(broken(&Consumer { meta: &other, ..consumer }).contains("does not own it"));
+    let mut twice = plan(&consumer, &needs);
+    twice.effects.extend(plan(&consumer, &needs).effects);
+    assert!(check_creations(&consumer, &twice).unwrap_err().contains("the second for its entry"));
 }
 
 #[test]

@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
 use super::claim;
+use crate::resource_claim::invariants::check_release;
 use crate::resource_claim::release::{FINALIZER, Release, after, plan, release};
+use flyball_runtime::Plan;
 
 #[test]
 fn devices_are_deallocated_with_the_last_consumer() {
@@ -48,7 +50,7 @@ fn the_finalizer_is_removed_over_the_metadata_that_the_status_update_returned() 
     );
     let mut written = claim.metadata.clone();
     written.resource_version = flyball_api::ResourceVersion(7);
-    let rest = after(&claim, &everything, Some(&written));
+    let rest = Plan::of(after(&claim, &everything, Some(&written)));
     let want = "\
 update ResourceClaim ns/c: its devices are deallocated
 delete ResourceClaim ns/c: the pod that it was generated for has ended";
@@ -59,7 +61,28 @@ delete ResourceClaim ns/c: the pod that it was generated for has ended";
     let nothing = release(&claim, claim.status.reserved_for.clone(), false);
     let waiting = "waiting for Pod/ns/a to end: the ResourceClaim is reserved for it";
     assert_eq!(plan(&claim, &nothing).to_string(), waiting);
-    assert_eq!(after(&claim, &nothing, None).to_string(), "");
+    assert_eq!(Plan::<()>::of(after(&claim, &nothing, None)).to_string(), "");
+}
+
+#[test]
+fn the_invariants_tell_right_releases_from_wrong_ones() {
+    let claim = claim("c", "allocated protected user:a user:b");
+    let users = &claim.status.reserved_for;
+    let release = |left: usize| release(&claim, users[..left].to_vec(), true);
+    #[rustfmt::skip]
+    let table = [
+        // case                       remain       release                                                       broken
+        ("all are gone",              &users[..0], release(0),                                                   ""),
+        ("one is left",               &users[..1], release(1),                                                   ""),
+        ("one is forgotten",          &users[..1], release(2),                                                   "and no others"),
+        ("one in use is released",    &users[..1], release(0),                                                   "stay allocated"),
+        ("one in use is deleted",     &users[..1], Release { delete: true, ..release(1) },                       "in use is not deleted"),
+        ("an allocated one loses it", &users[..1], Release { remove_finalizer: true, ..release(1) },             "the finalizer stays"),
+    ];
+    for (case, remaining, release, want) in table {
+        let broken = check_release(&claim, remaining, &release).err().unwrap_or_default();
+        assert!(broken.contains(want) && broken.is_empty() == want.is_empty(), "{case}: {broken}");
+    }
 }
 
 proptest! {
@@ -73,6 +96,7 @@ proptest! {
         let mut claim = claim("c", &format!("{} {}", traits.join(" "), words.join(" ")));
         let remaining: Vec<_> = claim.status.reserved_for.iter().take(left).cloned().collect();
         let todo = release(&claim, remaining.clone(), is_owner_done);
+        prop_assert_eq!(check_release(&claim, &remaining, &todo), Ok(()));
         if !remaining.is_empty() {
             prop_assert!(!todo.delete);
             prop_assert!(!todo.remove_finalizer || claim.status.allocation.is_none());

@@ -104,8 +104,8 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Runs the program and waits for its answer. If this future is dropped, the program is killed: its result would be lost, and it must not
-    /// act for a process that has lost its lease.
+    /// Runs the program and waits for its answer. If this future is dropped, the program is killed: its result would be lost, and
+    /// it must not act for a process that has lost its lease.
     ///
     /// The program runs in real time, on a thread and a runtime of its own, also where the clock of the caller is paused.
     ///

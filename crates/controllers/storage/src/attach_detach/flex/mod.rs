@@ -158,7 +158,7 @@ impl Drivers {
                     tracing::warn!(driver = %name, error, "FlexVolume driver cannot be used; retrying")
                 }
             }
-            // The text of an error may be another each time; nothing can be done about its volumes all the same.
+            // A driver that could not be used and still cannot has not changed for its volumes, whatever the errors say.
             if !matches!((before, now), (Some(Err(_)), Err(_))) {
                 changed.push(name);
             }

@@ -1,5 +1,6 @@
 //! Tables for the pure parts.
 
+mod attempts;
 mod plan;
 mod triggers;
 
@@ -49,5 +50,6 @@ fn attachment(is_attached: bool, is_deleting: bool, error: Option<&str>) -> Volu
     if is_deleting {
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     }
-    serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap()
+    serde_json::from_value(json!({"metadata": metadata, "spec": {"attacher": "d.example"}, "status": status}))
+        .unwrap()
 }

@@ -2,16 +2,15 @@ use std::time::Duration;
 
 use flyball_api::node::AttachedVolume;
 use flyball_api::{Node, VolumeAttachment};
-use flyball_runtime::Outcome;
-use flyball_runtime::plan::{Answer, Done};
+use flyball_runtime::Plan;
+use flyball_runtime::config::{AttachDetach, Config};
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::super::attempts::{Attempt, events_of_failed_calls};
 use super::super::caches::DesiredAttachment;
 use super::super::disk_on_node::{DiskOnNode, FlexAttachment, FlexState, Force, NodeState, UNMOUNT_TIMEOUT};
-use super::super::plan::{
-    Attempt, View, attempts, detach_blocker, driver_calls, events_of_failed_calls, nodes_to_confirm, plan,
-};
+use super::super::plan::{View, detach_blocker, driver_calls, nodes_to_confirm, plan};
 use super::super::report::{self, Entry, report};
 use super::super::steps::{Policy, Step, steps};
 use super::super::{invariants, messages};
@@ -19,15 +18,15 @@ use super::{By, attachment, desired, pod};
 
 /// One disk on nodes, written as words: `node:word,word …`. `requested` means that there is a VolumeAttachment; the other words
 /// are explained by [`DiskOnNode`].
-struct Scene {
+pub(super) struct Scene {
     nodes: Vec<(String, Vec<String>)>,
     by: By,
-    desired: DesiredAttachment,
+    pub(super) desired: DesiredAttachment,
     found: Vec<Option<VolumeAttachment>>,
 }
 
 impl Scene {
-    fn new(text: &str, by: By, mode: &str) -> Self {
+    pub(super) fn new(text: &str, by: By, mode: &str) -> Self {
         let node = |text: &str| {
             let (node, words) = text.split_once(':').unwrap();
             (node.to_owned(), words.split(',').map(str::to_owned).collect::<Vec<_>>())
@@ -43,7 +42,7 @@ impl Scene {
         Self { nodes, by, desired: desired(by, mode), found }
     }
 
-    fn view(&self, force_on_timeout: bool) -> View<'_> {
+    pub(super) fn view(&self, force_on_timeout: bool) -> View<'_> {
         View { nodes: self.nodes(), policy: policy(force_on_timeout) }
     }
 
@@ -84,6 +83,8 @@ impl Scene {
                         Duration::ZERO
                     },
                     attaching_for: if has("slow") { Duration::from_secs(120) } else { Duration::ZERO },
+                    detaching_for: (has("deleting") && !has("failed") && !has("before-start"))
+                        .then(|| Duration::from_secs(if has("slow") { 120 } else { 20 })),
                     has_failed: has("failed"),
                     is_backing_off: has("backoff"),
                     is_detaching: has("detaching"),
@@ -154,8 +155,12 @@ fn steps_follow_from_desired_and_actual_attachments() {
         ("n1:attached,reported n2:desired",                 ONCE,            "report n1; multi-attach n2"),
         ("n1:attached n2:desired",                          ONCE,            "detach n1; multi-attach n2"),
         ("n1:attached,blocked n2:desired,warned",           ONCE,            "detach-failed n1: in use"),
-        ("n1:deleting n2:desired",                          ONCE,            ""),
-        ("n1:deleting,attached n2:desired",                 ONCE,            ""),
+        ("n1:deleting n2:desired",                          ONCE,            "wait 100"),
+        ("n1:deleting,attached n2:desired",                 ONCE,            "wait 100"),
+        ("n1:deleting,attached,slow n2:desired",            ONCE,            "detach-failed n1: timed out waiting for external-attacher of d.example CSI driver to detach it"),
+        ("n1:deleting,attached,failed,backoff n2:desired",  ONCE,            "multi-attach n2"),
+        ("n1:deleting,attached,failed n2:desired,warned",   ONCE,            "detach n1"),
+        ("n1:desired,requested,failed,backoff n2:desired",  ONCE,            "wait 120; multi-attach n2"),
         ("n1:deleting,error n2:desired",                    ONCE,            "detach-failed n1: no such disk; multi-attach n2"),
         ("n1:deleting,error,attached n2:desired",           ONCE,            "detach-failed n1: no such disk; multi-attach n2"),
         ("n1:desired n2:desired",                           "ReadWriteMany", "attach n1; attach n2"),
@@ -168,6 +173,7 @@ fn steps_follow_from_desired_and_actual_attachments() {
         ("n1:attached,node-deleted n2:desired,warned",      ONCE,            "detach n1"),
         // detach
         ("n1:requested",                                    ONCE,            "detach n1"),
+        ("n1:attached,reported,unmanaged",                  ONCE,            ""),
         ("n1:requested,backoff",                            ONCE,            ""),
         ("n1:attached,reported",                            ONCE,            "report n1"),
         ("n1:attached,reported,mounted",                    ONCE,            ""),
@@ -177,7 +183,12 @@ fn steps_follow_from_desired_and_actual_attachments() {
         ("n1:attached,overdue",                             ONCE,            "force n1: timeout"),
         ("n1:attached,mounted,unhealthy,out-of-service",    ONCE,            "force n1: out of service"),
         ("n1:attached,reported,mounted,out-of-service",     ONCE,            "report n1"),
-        ("n1:deleting",                                     ONCE,            ""),
+        ("n1:deleting",                                     ONCE,            "wait 100"),
+        ("n1:deleting,slow",                                ONCE,            "detach-failed n1: timed out waiting for external-attacher of d.example CSI driver to detach it"),
+        ("n1:deleting,before-start",                        ONCE,            "detach n1"),
+        ("n1:deleting,failed",                              ONCE,            "detach n1"),
+        ("n1:deleting,failed,backoff",                      ONCE,            ""),
+        ("n1:deleting,mounted,before-start",                ONCE,            ""),
         ("n1:deleting,error",                               ONCE,            "detach-failed n1: no such disk"),
         ("n1:deleting,error,failed",                        ONCE,            "detach n1"),
         ("n1:deleting,error,failed,backoff",                ONCE,            ""),
@@ -206,12 +217,12 @@ fn steps_become_writes_and_events_for_pods() {
         ("n1:desired,attached,reported n2:desired",                   format!("each\n  {}", event(&format!("Waiting for detach for volume \"pv\" {held}")))),
         ("n1:desired,attached,reported n2:desired,warned",            String::new()),
         ("n1:attached,reported,mounted n2:desired n3:desired,warned", format!("each\n  {}\nwaiting for Node/n1 to unmount the volume", event("Waiting for detach for volume \"pv\" Volume is already exclusively attached to one node, waiting on detach before it can be attached to another node"))),
-        ("n1:attached",                                               "each\n  delete VolumeAttachment csi-x: no pod on node n1 needs the volume".to_owned()),
+        ("n1:attached",                                               "each\n  delete VolumeAttachment csi-x: no pod on node n1 needs the volume\nagain after 120s".to_owned()),
         ("n1:attached,blocked",                                       String::new()),
-        ("n1:attached,mounted,unhealthy,out-of-service",              "each\n  delete VolumeAttachment csi-x: no pod on node n1 needs the volume; the node is out of service".to_owned()),
-        ("n1:attached,mounted,unhealthy,overdue",                     "each\n  delete VolumeAttachment csi-x: no pod on node n1 needs the volume; the node did not unmount it in time".to_owned()),
+        ("n1:attached,mounted,unhealthy,out-of-service",              "each\n  delete VolumeAttachment csi-x: no pod on node n1 needs the volume; the node is out of service\nagain after 120s".to_owned()),
+        ("n1:attached,mounted,unhealthy,overdue",                     "each\n  delete VolumeAttachment csi-x: no pod on node n1 needs the volume; the node did not unmount it in time\nagain after 120s".to_owned()),
         ("n1:attached,reported,mounted",                              "waiting for Node/n1 to unmount the volume".to_owned()),
-        ("n1:deleting",                                               "waiting for VolumeAttachment/csi-x to be detached by its driver".to_owned()),
+        ("n1:deleting",                                               "again after 100s\nwaiting for VolumeAttachment/csi-x to be detached by its driver".to_owned()),
     ];
     for (nodes, want) in table {
         let scene = Scene::new(nodes, By::Csi, "ReadWriteOnce");
@@ -241,29 +252,6 @@ fn nodes_are_read_before_a_disk_is_detached_without_force() {
     found.status.volumes_in_use = vec![disk.clone()].into_iter().collect();
     let mounted = detach_blocker(&Ok(found), &disk);
     assert_eq!(mounted.as_deref(), Some("the volume is in volumesInUse of the node's status"));
-}
-
-#[test]
-fn attempts_end_by_failure_or_by_a_detach() {
-    let ended = |nodes: &str| {
-        let scene = Scene::new(nodes, By::Csi, "ReadWriteOnce");
-        let view = scene.view(true);
-        let done = plan(&view).writes().iter().map(|write| write.tag).collect::<Vec<_>>();
-        let done = done.into_iter().map(|tag| Done { tag, answer: Answer::Written(None) }).collect();
-        let ended = attempts(&view, &Outcome { done, failures: vec![] });
-        let words: Vec<_> =
-            ended.iter().map(|of| format!("{} {} {:?}", of.node, of.is_detach, of.error)).collect();
-        words.join("; ")
-    };
-    assert_eq!(ended("n1:desired"), "", "the driver has yet to attach it");
-    assert_eq!(ended("n1:attached"), "n1 true None");
-    assert_eq!(ended("n1:attached,blocked"), "n1 true Some(\"in use\")");
-    assert_eq!(
-        ended("n1:deleting,error,failed"),
-        "n1 true Some(\"no such disk\")",
-        "the status still has the error"
-    );
-    assert_eq!(ended("n1:desired,requested,error"), "n1 false Some(\"no such disk\")");
 }
 
 #[test]
@@ -357,7 +345,7 @@ fn steps_for_a_flex_volume_become_calls_of_its_driver() {
     let attempt = |node, is_detach| Attempt { node, is_detach, error: Some("no such disk".to_owned()) };
     let events = events_of_failed_calls(&view, &[attempt("n1", false), attempt("n3", true)]);
     assert_eq!(
-        events.to_string(),
+        Plan::<()>::of(events).to_string(),
         "event Warning FailedAttachVolume: AttachVolume.Attach failed for volume \"pv\" : no such disk (Pod app)"
     );
     assert!(
@@ -502,7 +490,7 @@ fn an_event_names_the_pods_that_have_the_disk() {
     }
 }
 
-const WORDS: [&str; 20] = [
+const WORDS: [&str; 21] = [
     "no-driver",
     "lost",
     "old",
@@ -518,6 +506,7 @@ const WORDS: [&str; 20] = [
     "out-of-service",
     "overdue",
     "slow",
+    "before-start",
     "failed",
     "backoff",
     "unmanaged",
@@ -578,4 +567,16 @@ fn node(name: &str, attached: Vec<AttachedVolume>) -> Node {
 
 fn named(disk: &str) -> AttachedVolume {
     AttachedVolume { name: disk.into(), ..AttachedVolume::default() }
+}
+
+#[test]
+fn a_short_period_disables_the_check_of_flex_volumes() {
+    let config = |millis: u64, disabled: bool| AttachDetach {
+        reconciler_sync_loop_period: Duration::from_millis(millis),
+        disable_reconciler_sync: disabled,
+        ..Config::default().attach_detach_controller
+    };
+    assert_eq!(Policy::of(&config(1000, false)).verify_after, Some(Duration::from_secs(1)));
+    assert_eq!(Policy::of(&config(999, false)).verify_after, None);
+    assert_eq!(Policy::of(&config(1000, true)).verify_after, None);
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use flyball_api::{PersistentVolume, PersistentVolumeClaim, StorageClass};
+use flyball_api::{Key, PersistentVolume, PersistentVolumeClaim, StorageClass};
+use flyball_client::Verb;
 use flyball_runtime::events::EventType;
-use flyball_runtime::{Event, Message};
+use flyball_runtime::{Event, Message, Plan};
 use serde_json::json;
 use smol_str::SmolStr;
 
@@ -12,7 +13,8 @@ use super::world::{claim, class, volume};
 use crate::binder::claim::{Step, View, plan, step};
 use crate::binder::invariants;
 use crate::binder::plugins::Provisioner;
-use crate::binder::provision::{Need, Provisioning, failure, need};
+use crate::binder::provision::{Need, Provisioning, after_refusal, failure, need, refusal};
+use crate::binder::writes::Tag;
 
 type PlanRow<'a> = (&'a str, &'a str, &'a [&'a str], Option<&'a StorageClass>, String);
 type Row<'a> = (&'a str, &'a str, &'a [&'a str], Option<&'a StorageClass>, &'a str, &'a str);
@@ -54,7 +56,8 @@ impl Case {
             named_volume: self.volumes.iter().find(|volume| volume.metadata.name == *name),
             volumes: &self.volumes,
             class,
-            class_delay: None,
+            is_class_cache_behind: false,
+            has_waited_for_class: false,
             default_class: (!self.default.is_empty()).then_some(&self.default),
             pods: &self.pods,
             is_recent: self.is_recent,
@@ -211,10 +214,20 @@ fn a_plan_has_the_writes_in_order_and_the_events() {
 #[test]
 fn a_claim_whose_class_may_be_late_is_requeued_without_an_event() {
     let case = Case::new("c", &[], "", "");
-    let mut view = case.view(None);
-    view.class_delay = Some(std::time::Duration::from_millis(100));
-    let want = "again after 100ms\nwaiting for StorageClass/gold to be created";
-    assert_eq!(plan(&view).to_string(), want);
+    let waiting = "waiting for StorageClass/gold to be created";
+    #[rustfmt::skip]
+    let table = [
+        // case                             cache behind  has waited  begins with
+        ("the class may come",              true,         false,      "again after 100ms"),
+        ("it has not come by then",         true,         true,       "event Warning ProvisioningFailed: "),
+        ("the cache has what there is",     false,        false,      "event Warning ProvisioningFailed: "),
+    ];
+    for (case_name, is_behind, has_waited, want) in table {
+        let mut view = case.view(None);
+        (view.is_class_cache_behind, view.has_waited_for_class) = (is_behind, has_waited);
+        let plan = plan(&view).to_string();
+        assert!(plan.starts_with(want) && plan.ends_with(waiting), "{case_name}: {plan}");
+    }
 }
 
 #[test]
@@ -226,7 +239,7 @@ fn a_host_path_volume_is_provisioned_in_steps() {
     let view = case.view(Some(&host));
     assert_eq!((need(&view), plan(&view).to_string().as_str()), (None, ask));
 
-    case.claim = crate::binder::edit::asked(&case.claim, "kubernetes.io/host-path").unwrap();
+    case.claim = crate::binder::edit::with_provisioner(&case.claim, "kubernetes.io/host-path").unwrap();
     let mut view = case.view(Some(&host));
     assert!(matches!(need(&view), Some(Need::Volume(key)) if key.name == "pvc-uid-c"));
     view.provisioning.volume_exists = Some(true);
@@ -248,10 +261,23 @@ fn a_host_path_volume_is_provisioned_in_steps() {
 }
 
 #[test]
+fn a_host_path_volume_that_the_server_refuses_gives_events() {
+    let refused = super::results::failed(Tag::Other, Verb::Create, "quota");
+    assert_eq!(refusal(&refused), Some("quota"));
+    assert_eq!(refusal(&super::results::failed(Tag::Other, Verb::Update, "quota")), None);
+    let failed = "event Warning ProvisioningFailed: Error creating provisioned PV object for claim ns/c: quota. \
+                  Deleting the volume.";
+    let left = "event Warning ProvisioningCleanupFailed: Error cleaning provisioned volume for claim ns/c: busy. \
+                Please delete manually.";
+    let after = |removed| Plan::<Tag>::of(after_refusal(&Key::new("ns", "c"), "quota", removed)).to_string();
+    assert_eq!((after(Ok(())), after(Err("busy".into()))), (failed.into(), format!("{failed}\n{left}")));
+}
+
+#[test]
 fn some_claims_get_no_host_path_volume() {
     let mut host = class("gold", "kubernetes.io/host-path", "Immediate");
     let mut case = Case::new("c node", &[], "", "");
-    case.claim = crate::binder::edit::asked(&case.claim, "kubernetes.io/host-path").unwrap();
+    case.claim = crate::binder::edit::with_provisioner(&case.claim, "kubernetes.io/host-path").unwrap();
     let failed = |view: &mut View<'_>| {
         view.provisioning.volume_exists = Some(false);
         let why = failure(view).unwrap();

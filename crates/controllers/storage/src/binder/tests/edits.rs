@@ -3,7 +3,7 @@
 use flyball_api::Quantity;
 
 use super::world::{claim, volume};
-use crate::binder::edit::{asked, freed, given, status_with, status_without, taken};
+use crate::binder::edit::{freed, given, status_with, status_without, taken, with_provisioner};
 use crate::names::{BETA_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, MIGRATED_TO, PROVISIONER};
 
 #[test]
@@ -75,12 +75,12 @@ fn the_status_of_a_claim_takes_its_size_when_it_is_bound() {
 
 #[test]
 fn a_provisioner_is_asked_under_both_names() {
-    let after = asked(&claim("c"), "ebs.csi.aws.com").unwrap();
+    let after = with_provisioner(&claim("c"), "ebs.csi.aws.com").unwrap();
     let annotation = |key| after.metadata.annotations.get(key);
     assert_eq!(
         (annotation(PROVISIONER), annotation(BETA_PROVISIONER)),
         (Some("ebs.csi.aws.com"), Some("ebs.csi.aws.com"))
     );
     assert_eq!(annotation(MIGRATED_TO), None, "the name is the driver's already");
-    assert!(asked(&after, "ebs.csi.aws.com").is_none());
+    assert!(with_provisioner(&after, "ebs.csi.aws.com").is_none());
 }

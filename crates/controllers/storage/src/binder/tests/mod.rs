@@ -3,5 +3,6 @@
 mod claims;
 mod edits;
 mod matching;
+mod results;
 mod volumes;
 mod world;

@@ -3,19 +3,21 @@
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
+use flyball_client::Verb;
 use flyball_runtime::plan::Failure;
 use flyball_runtime::{Outcome, Plan};
 use serde_json::{Value, json};
 
+use super::results::failed;
 use super::world::{claim, volume};
 use crate::binder::invariants::check_volume;
 use crate::binder::plugins::{Deleter, deleter};
-use crate::binder::reclaim::{Live, RecyclerPod, creation_failed, deletion_plugin, emptied, is_recycled};
+use crate::binder::reclaim::{Live, RecyclerPod, after_failure, deletion_plugin, emptied, is_recycled};
 use crate::binder::volume::{self, Need, Step, View, may_reclaim, need, step};
 use crate::binder::writes::Tag;
 
 /// The view of a volume whose claim was read from the server.
-fn view(words: &str, claimed: Option<&str>) -> View {
+pub(super) fn view(words: &str, claimed: Option<&str>) -> View {
     View {
         volume: Arc::new(volume(words)),
         cached: claimed.map(|words| Arc::new(claim(words))),
@@ -163,7 +165,7 @@ fn a_plan_has_the_writes_in_order_and_the_events_of_a_volume() {
     }
 }
 
-fn live(words: &str) -> Live {
+pub(super) fn live(words: &str) -> Live {
     Live { volume: Some(with_path(words)), claim: None, pods: vec![], recycler: None }
 }
 
@@ -197,6 +199,15 @@ fn a_host_path_volume_is_deleted_after_its_directory() {
     );
     view.removed = Some(Ok(()));
     assert_eq!(plan(&view).to_string(), "delete PersistentVolume a: its storage was deleted");
+    let after = |reason: &str| after_failure(&view, &failed(Tag::Other, Verb::Update, reason));
+    assert_eq!(
+        after("Forbidden").map(|writes| Plan::of(writes).to_string()).as_deref(),
+        Some(
+            "update PersistentVolume/status a: it is Failed\n  then event Warning VolumeFailedDelete: \
+             persistent volume controller can't update finalizer: Forbidden"
+        )
+    );
+    assert!(after("Conflict").is_none(), "it is tried again");
     let mut kept = live(words);
     kept.volume.as_mut().unwrap().metadata.finalizers = ["kubernetes.io/pv-controller".into()].into();
     view.live = Some(kept);
@@ -233,7 +244,7 @@ fn a_plan_for_another_state_of_the_volume_breaks_an_invariant() {
     assert_eq!(wrong(View { volume: kept, ..deletion() }), "a volume is deleted if its policy says so");
 }
 
-fn recycler(found: Option<Value>, created: Option<&str>) -> RecyclerPod {
+pub(super) fn recycler(found: Option<Value>, created: Option<&str>) -> RecyclerPod {
     RecyclerPod {
         manifest: json!({"metadata": {"namespace": "default", "name": "recycler-for-a"}}),
         key: flyball_api::Key::new("default", "recycler-for-a"),
@@ -350,13 +361,13 @@ fn a_volume_that_cannot_be_recycled_says_why() {
         retry: flyball_runtime::Retry::Backoff,
         is_expected: false,
     };
-    let after = creation_failed(&view, &Outcome { done: vec![], failures: vec![failure] }).unwrap();
+    let after = after_failure(&view, &Outcome { done: vec![], failures: vec![failure] }).unwrap();
     assert_eq!(
-        after.to_string(),
+        Plan::of(after).to_string(),
         "update PersistentVolume/status a: it is Failed\n  then event Warning VolumeFailedRecycle: \
          Recycle failed: unexpected error creating recycler pod:  quota"
     );
-    assert!(creation_failed(&view, &Outcome::default()).is_none());
+    assert!(after_failure(&view, &Outcome::default()).is_none());
     view.live = None;
     assert_eq!(need(&view), Some(Need::Volume));
     view.is_backing_off = true;
