@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use flyball_cloud::kit::http::{Http, OpenError};
-use flyball_cloud::kit::{Checked, Form, Written};
+use flyball_cloud::kit::{ApiAddress, Checked, Form, Written};
 use flyball_runtime::Metrics;
 use serde::Deserialize;
 use smol_str::SmolStr;
@@ -103,10 +103,10 @@ pub struct Routes {}
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Endpoints {
-    pub ec2: Option<Written<Address>>,
-    pub elasticloadbalancing: Option<Written<Address>>,
-    pub sts: Option<Written<Address>>,
-    pub metadata: Option<Written<Address>>,
+    pub ec2: Option<Written<ApiAddress>>,
+    pub elasticloadbalancing: Option<Written<ApiAddress>>,
+    pub sts: Option<Written<ApiAddress>>,
+    pub metadata: Option<Written<ApiAddress>>,
 }
 
 impl Checked for Config {
@@ -208,23 +208,6 @@ impl Form for PagePath {
     const EXAMPLE: &'static str = "a path such as /healthz";
 }
 
-/// Where an API is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address(pub String);
-
-impl FromStr for Address {
-    type Err = ();
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-        let is_host = host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']));
-        is_host.then(|| Self(text.to_owned())).ok_or(())
-    }
-}
-
-impl Form for Address {
-    const EXAMPLE: &'static str = "an address such as https://ec2.eu-central-1.amazonaws.com";
-}
-
 /// Whether a text is an ID of AWS: a prefix and a hexadecimal number.
 pub(crate) fn is_id(text: &str, prefix: &str) -> bool {
     let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -259,7 +242,7 @@ mod tests {
             ("HEADloadBalancers:\n  healthCheck: {port: 0}\n",        ":4: ", "expected a nonzero u16"),
             ("HEADloadBalancers:\n  healthCheck: {path: healthz}\n",  ":4: ", "\"healthz\" is not a path such as /healthz"),
             ("HEADroutes: {tables: [rtb-1]}\n",                       ":3: ", "unknown field `tables`"),
-            ("HEADendpoints:\n  ec2: localhost:5000\n",               ":4: ", "\"localhost:5000\" is not an address such as https://ec2."),
+            ("HEADendpoints:\n  ec2: localhost:5000\n",               ":4: ", "\"localhost:5000\" is not the address of an API such as https://"),
         ];
         for (text, line, want) in table {
             let text = text.replace("HEAD", HEAD);

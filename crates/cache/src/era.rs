@@ -22,6 +22,7 @@ use crate::witness::Witness;
 /// all informers of the process.
 pub(crate) struct Era {
     restores: latest::Sender<u64>,
+    began: Mutex<Instant>,
     /// The number of informers in doubt (see [`Doubt`]).
     in_doubt: latest::Sender<usize>,
     pub(crate) contact: Contact,
@@ -38,6 +39,7 @@ impl Default for Era {
     fn default() -> Self {
         Self {
             restores: latest::Sender::new(0),
+            began: Mutex::new(Instant::now()),
             in_doubt: latest::Sender::new(0),
             contact: Contact::default(),
             on_connect: Mutex::default(),
@@ -56,9 +58,17 @@ impl Era {
     pub(crate) fn end(&self, seen: u64) -> bool {
         self.restores.send_if_modified(|era| {
             let ends = *era == seen;
-            *era += u64::from(ends);
+            if ends {
+                *self.began.lock() = Instant::now();
+                *era += 1;
+            }
             ends
         })
+    }
+
+    /// How long ago the present era began.
+    pub(crate) fn lasts(&self) -> Duration {
+        self.began.lock().elapsed()
     }
 
     /// Remembers an informer of a built-in resource: it can be checked in place of others.

@@ -220,6 +220,11 @@ impl Informers {
         self.shared.era.now()
     }
 
+    /// How long ago the server was last seen to go back.
+    pub fn era_lasts(&self) -> Duration {
+        self.shared.era.lasts()
+    }
+
     /// Completes when the server has been seen to go back since `era`.
     pub async fn restored_since(&self, era: u64) {
         self.shared.era.ended(era).await;

@@ -218,7 +218,8 @@ impl<T: Object> StoreWriter<T> {
         self.remove_predecessor(&delivery, &key, &Header::of(&**object), origin);
         let old = self.store.put(object);
         // A list may repeat the version that is held because a later one cannot be decoded.
-        let is_held = |old: &Arc<T>| !version_of(old).is_unknown() && version_of(old) == version_of(object);
+        let version = object.meta().resource_version;
+        let is_held = |old: &Arc<T>| !version.is_unknown() && old.meta().resource_version == version;
         if !old.as_ref().is_some_and(is_held) {
             delivery.deliver(&Change { old: old.as_ref(), new: Some(object), origin });
         }
@@ -253,8 +254,4 @@ impl<T: Object> StoreWriter<T> {
         let last = last.filter(|last| last.uid() == held.uid()).unwrap_or(held);
         delivery.deliver(&Change::vanished(&last, origin));
     }
-}
-
-fn version_of<T: Object>(object: &Arc<T>) -> ResourceVersion {
-    object.meta().resource_version
 }

@@ -230,18 +230,23 @@ impl Client {
             {
                 fence.check().map_err(|source| Error::Fenced { what: what(name), source })?;
             }
+            let begun = Instant::now();
             let outcome = self.attempt(http.clone(), verb, attempt > 0).await;
             attempt += 1;
             let wait = match outcome {
                 Outcome::Answered(reply) if (200..300).contains(&reply.code) => return Ok(reply),
                 Outcome::Refused { code, retry_after, body } => {
-                    match wait_before_retry(code, retry_after, attempt) {
+                    let mut status = ApiStatus::from_answer(code, verb == Verb::Create, retry_after, &body);
+                    if matches!(code, 502 | 504) && status.is_foreign() {
+                        // A proxy has given up; the server may still be working on it.
+                        status.open_until = Some(begun + CONNECTED_WITHIN + CARRIED_OUT_WITHIN);
+                    }
+                    let error = Error::Status(Box::new(status));
+                    // A write that may have been made must not be made again.
+                    let may_repeat = !(verb.is_write() && error.outcome_unknown());
+                    match wait_before_retry(code, retry_after, attempt).filter(|_| may_repeat) {
                         Some(wait) => wait,
-                        None => {
-                            let status =
-                                ApiStatus::from_answer(code, verb == Verb::Create, retry_after, &body);
-                            return Err(Error::Status(Box::new(status)));
-                        }
+                        None => return Err(error),
                     }
                 }
                 Outcome::Answered(reply) => {

@@ -192,6 +192,7 @@ impl Error {
     pub fn may_be_carried_out_until(&self) -> Option<Instant> {
         match self {
             Self::OutcomeUnknown { until, .. } => *until,
+            Self::Status(status) => status.open_until,
             _ => None,
         }
     }

@@ -94,9 +94,14 @@ impl Fence {
 
     /// Whether writes may pass now.
     pub fn is_open(&self) -> bool {
+        self.left() != Some(Duration::ZERO)
+    }
+
+    /// For how long writes may still pass; `None` if there is no limit.
+    pub fn left(&self) -> Option<Duration> {
         match self.inner.until.load(Ordering::Acquire) {
-            ALWAYS => true,
-            until => self.now() < FenceTime(until),
+            ALWAYS => None,
+            until => Some(Duration::from_nanos(until.saturating_sub(self.now().0))),
         }
     }
 
@@ -113,6 +118,18 @@ impl Fence {
     /// How many writes were refused.
     pub fn refused(&self) -> u64 {
         self.inner.refused.load(Ordering::Relaxed)
+    }
+
+    /// Completes when writes are refused because the time until which they were allowed is over. A stopped process learns that
+    /// late: only [`check`](Self::check) is certain.
+    pub async fn expired(&self) {
+        loop {
+            match self.left() {
+                Some(Duration::ZERO) => return,
+                Some(left) => tokio::time::sleep(left).await,
+                None => std::future::pending().await,
+            }
+        }
     }
 
     /// Completes when a write has been refused.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use flyball_api::protobuf::{self, Envelope};
 use serde::Deserialize;
 use smol_str::SmolStr;
+use tokio::time::Instant;
 
 use crate::request::Request;
 
@@ -19,6 +20,8 @@ pub struct ApiStatus {
     pub details: StatusDetails,
     /// How long to wait before trying again, from the header or the details.
     pub retry_after: Option<Duration>,
+    /// Until when a write may still be carried out after this response, if it is that of a proxy that has not waited for the server.
+    pub open_until: Option<Instant>,
 }
 
 impl fmt::Display for ApiStatus {
@@ -102,14 +105,20 @@ impl ApiStatus {
                         ..StatusDetails::default()
                     },
                     retry_after,
+                    open_until: None,
                 }
             }
         }
     }
 
+    /// Whether the response had no `Status`, as those of proxies.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.details.causes.iter().any(|cause| cause.reason == UNEXPECTED)
+    }
+
     /// Adds the name of the request, if the server did not include it.
     pub(crate) fn about(mut self, request: &Request) -> Self {
-        if self.details.causes.iter().any(|cause| cause.reason == UNEXPECTED) {
+        if self.is_foreign() {
             let method = request.verb.method().as_str().to_lowercase();
             let name = request.name.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
             self.message = format!("{} ({method} {}{name})", self.message, request.resource);
@@ -127,7 +136,8 @@ impl ApiStatus {
         let retry_after =
             u64::try_from(details.retry_after_seconds).ok().filter(|s| *s > 0).map(Duration::from_secs);
         let code = u16::try_from(wire.code).ok().filter(|c| *c >= 100).unwrap_or(code);
-        Self { code, reason: wire.reason, message: wire.message, details, retry_after }
+        let (reason, message) = (wire.reason, wire.message);
+        Self { code, reason, message, details, retry_after, open_until: None }
     }
 }
 

@@ -208,7 +208,8 @@ impl Elector {
             let vacancy = seen.as_ref().and_then(|seen| self.vacancy(seen));
             // An expired lease is not for this process to take, if the server assigns it.
             let end = seen.as_ref().filter(|_| !self.settings.coordinated).and_then(Observation::end);
-            let end = end.map(|end| end + taking);
+            // The lease may be of a time before a restore, and may not be taken before its last holder has stopped.
+            let end = end.map(|end| end.max(self.held_until.unwrap_or(end)) + taking);
             tokio::select! {
                 event = next(&mut events) => match event {
                     Some(Ok(event)) => self.watched(&event),
@@ -327,6 +328,8 @@ impl Elector {
             let renewed = tokio::select! {
                 renewed = timeout(deadline, self.attempts()) => renewed,
                 () = fence.breached() => Ok(Attempt::RanOut),
+                // What is done without a write, such as answering for an address, must end as well.
+                () = fence.expired() => Ok(Attempt::RanOut),
             };
             self.report_holder();
             match renewed {

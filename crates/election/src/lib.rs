@@ -70,6 +70,11 @@ impl Settings {
         let renewing = Some(self.renew_deadline).filter(|deadline| *deadline < lease);
         (renewing.unwrap_or(lease * 9 / 10) + lease) / 2
     }
+
+    /// How long after a leader has stopped, at the latest, no other process can lead.
+    pub fn margin(&self) -> Duration {
+        self.recorded_duration() - self.validity()
+    }
 }
 
 /// `{hostname}_{uuid}`, as upstream: readable, and different after every restart.

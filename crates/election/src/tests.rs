@@ -443,6 +443,23 @@ async fn a_lease_that_was_deleted_or_restored_is_not_taken_before_its_holder_has
     }
 }
 
+/// A released lease has a duration of a second, which is over long before the last holder has stopped.
+#[tokio::test(start_paused = true)]
+async fn a_standby_does_not_ask_all_the_time_for_a_lease_that_it_must_not_take_yet() {
+    let server = Arc::new(OneLease { unwatchable: true.into(), ..OneLease::default() });
+    server.version.store(100, Ordering::Relaxed);
+    elector(&server, "old").acquire().await;
+    let mut standby = elector(&server, "me");
+    let taken = tokio::spawn(async move { standby.acquire().await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let released = Record { duration_seconds: 1, ..record("", 0) };
+    server.restore(released.new_lease("kube-system", "kube-controller-manager"));
+    taken.await.unwrap();
+    assert_eq!(holder(&server), "me");
+    let requests = server.requests.load(Ordering::Relaxed);
+    assert!(requests < 20, "{requests} requests");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_leader_whose_lease_was_deleted_makes_it_again_and_goes_on() {
     let server = Arc::new(OneLease::default());
@@ -499,6 +516,21 @@ async fn a_refused_write_ends_the_leadership_and_is_counted() {
     assert!(matches!(lost, Lost::RanOut { refused: 1, .. }), "{lost}");
     assert!(start.elapsed() < Duration::from_secs(1), "at once");
     assert!(metrics.text().contains(&format!("{series}1\n")));
+}
+
+/// Requests that are answered late: its renew deadline would end after the time for which the lease allows writes.
+#[tokio::test(start_paused = true)]
+async fn a_leader_without_work_ends_when_it_could_not_write_any_more() {
+    let server = Arc::new(OneLease::default());
+    let fence = Fence::new(FenceClock::Tokio(Instant::now()));
+    let mut leader = elector(&server, "me").with_fence(fence.clone());
+    leader.acquire().await;
+    fence.hold_until(fence.now() + Duration::from_secs(5));
+    server.unplugged.store(true, Ordering::Relaxed);
+    let start = Instant::now();
+    let lost = leader.renew().await;
+    assert!(matches!(lost, Lost::RanOut { refused: 0, .. }), "{lost}");
+    assert_eq!(start.elapsed().as_secs(), 5);
 }
 
 #[tokio::test(start_paused = true)]

@@ -121,9 +121,19 @@ impl Machine {
         if let Some(fence) = self.fence.get().filter(|_| !withdraws) {
             fence.check().map_err(io::Error::other)?;
         }
+        let shortened = self.shortened(operation);
         self.kernel
-            .apply(operation)
+            .apply(shortened.as_ref().unwrap_or(operation))
             .map_err(|error| io::Error::new(error.kind(), format!("cannot {operation}: {error}")))
+    }
+
+    /// If the lease is not renewed: the addition of an address that ends when another process may lead. From the end of the fence
+    /// until then it is half the usual lifetime.
+    fn shortened(&self, operation: &Operation) -> Option<Operation> {
+        let Operation::Hold(held, Lifetime::For(usual)) = operation else { return None };
+        let until_another_leads = self.fence.get()?.left()? + *usual / 2;
+        let is_shorter = until_another_leads < *usual;
+        is_shorter.then(|| Operation::Hold(held.clone(), Lifetime::For(until_another_leads)))
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use flyball_cloud::kit::{Checked, Form, Written};
+use flyball_cloud::kit::{ApiAddress, Checked, Form, Written};
 use ipnet::IpNet;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
@@ -64,7 +64,7 @@ pub struct Machine {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Redfish {
-    pub address: Written<Address>,
+    pub address: Written<ApiAddress>,
     /// The machine among the systems of its controller; may be empty if there is only one.
     #[serde(default)]
     pub system: SmolStr,
@@ -73,23 +73,6 @@ pub struct Redfish {
     /// Certificate authorities for the controller's certificate; those of this machine if absent.
     #[serde(default)]
     pub authorities_file: Option<PathBuf>,
-}
-
-/// Where a management controller is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address(pub String);
-
-impl FromStr for Address {
-    type Err = ();
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-        let is_host = host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']));
-        is_host.then(|| Self(text.to_owned())).ok_or(())
-    }
-}
-
-impl Form for Address {
-    const EXAMPLE: &'static str = "the address of a management controller such as https://10.0.1.11";
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -313,7 +296,7 @@ mod tests {
             ("machines:\n- name: a\n  addresses:\n  - 10.0.0.300\n",            ":4: ", "\"10.0.0.300\" is not an address such as 10.0.0.1 or fd00::1"),
             ("machines:\n- name: a\n  state: asleep\n",                         ":3: ", "unknown variant `asleep`, expected `running` or `stopped`"),
             ("machines:\n- name: a\n  redish: x\n",                            ":3: ", "unknown field `redish`"),
-            ("machines:\n- name: a\n  redfish:\n    address: 10.0.1.11\n",     ":4: ", "\"10.0.1.11\" is not the address of a management controller such as https://10.0.1.11"),
+            ("machines:\n- name: a\n  redfish:\n    address: 10.0.1.11\n",     ":4: ", "\"10.0.1.11\" is not the address of an API such as https://10.0.1.11"),
             ("machines:\n- name: a\n  redfish: {address: 'https://b'}\n",       ":3: ", "missing field `user`"),
             ("machines:\n- a\n",                                                ":2: ", "expected a machine such as {name: node-1"),
             ("machines: 5\n",                                                   ":1: ", "expected a list of machines"),

@@ -30,12 +30,11 @@ mod tests;
 use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use flyball_cloud::kit::ConfigFile;
 use flyball_cloud::route::settings::ranges;
 use flyball_cloud::{CLOUD_CONTROLLER_MANAGER, Cloud, OpenError, Opening, Provider};
-use flyball_manager::{Component, Release};
+use flyball_manager::{Component, Release, handover_margin};
 use flyball_runtime::Metrics;
 use flyball_runtime::config::LeaderElection;
 use ipnet::IpNet;
@@ -137,15 +136,12 @@ fn parts(
     (cloud, Some(gateway))
 }
 
-/// An address is gone when another process may lead: a leader that does not renew its lease stops so much earlier than the
-/// lease expires.
+/// How long an address stays that is not renewed. If the lease is not renewed either, it is shorter (`Machine::shortened`), so that
+/// the address is gone when another process may lead.
 fn lifetime(election: &LeaderElection) -> Lifetime {
     match election.leader_elect {
         false => Lifetime::Forever,
-        true => {
-            let time = election.lease_duration.saturating_sub(election.renew_deadline);
-            Lifetime::For(time.max(Duration::from_secs(1)))
-        }
+        true => Lifetime::For(2 * handover_margin(election)),
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use flyball_cache::Informers;
 use flyball_client::{Fence, Identities};
 use flyball_election::{Candidate, Elector, Settings};
+use flyball_runtime::config::LeaderElection;
 use flyball_runtime::{Clock, Ended, Leadership, Metrics, Signal, Supervision, gates::Gate};
 use futures::future::join_all;
 use tokio::sync::watch;
@@ -108,10 +109,9 @@ impl Grace {
     }
 }
 
-/// How long no other process can hold a lease after this one has given it up: a leader stops before its lease expires.
-fn until_another_leads(prepared: &Prepared) -> Duration {
-    let settings = &prepared.options.config.generic.leader_election;
-    settings.lease_duration.saturating_sub(settings.renew_deadline).max(Duration::from_secs(1))
+/// How long after a leader has stopped, at the latest, no other process can lead: the time for what must have ended by then.
+pub fn handover_margin(election: &LeaderElection) -> Duration {
+    Settings::new(election, String::new()).margin().max(Duration::from_secs(1))
 }
 
 /// Whether the API server chooses the leader (coordinated leader election).
@@ -180,7 +180,8 @@ pub(crate) async fn lead(
     let ended = match ended {
         Ok(ended) => ended,
         Err(lost) => {
-            Hooks::<()>::finish(end, Ending::LeaseLost, until_another_leads(prepared)).await;
+            let limit = handover_margin(&prepared.options.config.generic.leader_election);
+            Hooks::<()>::finish(end, Ending::LeaseLost, limit).await;
             return Err(lost.into());
         }
     };

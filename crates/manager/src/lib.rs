@@ -31,6 +31,7 @@ mod versions;
 
 pub use component::{Component, KUBE_CONTROLLER_MANAGER, Release};
 pub use equipment::{Begin, End, Ending, Equipment, Foundation, LeaderContext, ServeMore};
+pub use lead::handover_margin;
 pub use prepare::{Prepared, prepare};
 pub use program::main;
 pub use run::{RunError, SHADOW, is_shadow, run};

@@ -152,7 +152,7 @@ pub async fn run(
         }
         None => {
             begin.await;
-            run_alone(&prepared, &engine, &supervision, (&grace, end)).await
+            run_alone(&prepared, &engine, &supervision, &grace, end).await
         }
     };
     if let Some(journal) = journal {
@@ -166,7 +166,8 @@ async fn run_alone(
     prepared: &Prepared,
     engine: &Engine,
     supervision: &Supervision,
-    (grace, end): (&Grace, Option<End>),
+    grace: &Grace,
+    end: Option<End>,
 ) -> Result<(), RunError> {
     let run = async {
         let ended = engine.run(prepared.controllers.iter().copied(), supervision).await;

@@ -326,7 +326,7 @@ impl Tasks {
         let Self { cx, subscriptions, synced, caches, not_started, closers, .. } = self;
         futures::future::join_all(synced).await;
         if let Some(since) = since {
-            let own = futures::future::join_all(caches.iter().map(|cache| cache.current_since(since)));
+            let own = futures::future::join_all(caches.iter().map(|cache| own_since(&cx, &**cache, since)));
             tokio::join!(own, prepared_since(&cx, &caches, since));
         }
         let mut set = JoinSet::new();
@@ -335,6 +335,19 @@ impl Tasks {
             set.spawn(report_panic(cx.clone(), name, task).instrument(span));
         }
         Running { cx, set, closers, subscriptions }
+    }
+}
+
+/// Waits until a cache that the controller has named shows everything up to `since`. One that cannot be listed any more, as the
+/// controller's rights or the resource have gone, is not waited for: with it, nothing would ever be done.
+async fn own_since(cx: &Context, cache: &dyn AnyInformer, since: Instant) {
+    while tokio::time::timeout(PREPARED_PATIENCE, cache.current_since(since)).await.is_err() {
+        let (controller, resource) = (cx.name, cache.resource());
+        if is_stuck(cache) {
+            tracing::warn!(controller, %resource, "starting with a cache that cannot be listed and may be outdated");
+            return;
+        }
+        tracing::warn!(controller, %resource, "not started yet: the cache does not show all writes of the former leader");
     }
 }
 

@@ -89,12 +89,15 @@ async fn the_outcome_of_a_write_is_final_when_the_server_knows_that_nobody_waits
         ("closed by the server",        Act::Lose,       None),
         ("fell silent after 20 s",      Act::Silence(20), Some(60)),
         ("no answer in time",           Act::Hang,       Some(75)),
+        ("a proxy did not wait for it", Act::RetryAfter(504, 1), Some(75)),
+        ("the server ran out of time",  Act::Reply(504, r#"{"kind":"Status","reason":"Timeout","code":504}"#.into()), None),
     ];
     for (case, act, want) in table {
         let begun = start.elapsed();
-        let (client, _) = scripted(vec![act]);
+        let (client, log) = scripted(vec![act]);
         let error = client.create_dynamic(&PODS, "n", &json!({})).await.unwrap_err();
         assert!(error.outcome_unknown(), "{case}: {error:?}");
+        assert_eq!(log.len(), 1, "{case}: it is not sent again");
         let until = error.may_be_carried_out_until().map(|until| (until - start - begun).as_secs());
         assert_eq!(until, want, "{case}");
     }

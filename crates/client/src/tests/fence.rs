@@ -29,6 +29,20 @@ async fn a_fence_is_open_until_a_time() {
     assert!(!fence.is_open());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_fence_expires_without_a_write_unless_it_is_extended() {
+    let (fence, start) = (fence(), Instant::now());
+    assert_eq!(fence.left(), None);
+    fence.hold_until(fence.now() + Duration::from_secs(10));
+    let extended = fence.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        extended.hold_until(extended.now() + Duration::from_secs(10));
+    });
+    fence.expired().await;
+    assert_eq!((start.elapsed().as_secs(), fence.left(), fence.refused()), (14, Some(Duration::ZERO), 0));
+}
+
 #[test]
 fn the_clock_of_a_running_machine_moves() {
     let fence = Fence::new(FenceClock::Boot);

@@ -9,4 +9,4 @@ pub use flyball_outbound as http;
 
 pub use addresses::{NoAddress, choose, shown};
 pub use file::{Checked, ConfigError, ConfigFile, parse};
-pub use written::{Form, Written};
+pub use written::{ApiAddress, Form, Written};

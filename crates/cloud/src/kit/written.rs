@@ -30,6 +30,24 @@ impl Form for IpNet {
     const EXAMPLE: &'static str = "a range such as 192.0.2.0/24 or 2001:db8::/64";
 }
 
+/// The address of an HTTP API: a scheme and a host, perhaps with a port, and no path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiAddress(pub String);
+
+impl FromStr for ApiAddress {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+        let is_host = host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']));
+        is_host.then(|| Self(text.to_owned())).ok_or(())
+    }
+}
+
+impl Form for ApiAddress {
+    const EXAMPLE: &'static str =
+        "the address of an API such as https://10.0.1.11 or https://api.example.com:8443";
+}
+
 impl<'de, T: Form> Deserialize<'de> for Written<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_str(Text(PhantomData))

@@ -1,5 +1,8 @@
 //! The gateway over a kernel that is only memory.
 
+use flyball_client::{Fence, FenceClock};
+use tokio::time::Instant;
+
 use super::*;
 
 #[tokio::test]
@@ -187,6 +190,28 @@ async fn addresses_are_renewed_while_the_rules_take_long() {
     kernel.take_log();
     machine.renew(lifetime);
     assert_eq!(kernel.take_log(), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_is_gone_when_another_process_may_lead() {
+    let kernel = Arc::new(Memory::default());
+    let machine = apply::Machine::new(kernel.clone());
+    let fence = Fence::new(FenceClock::Tokio(Instant::now()));
+    machine.fence.set(fence.clone()).unwrap();
+    let (web, lifetime) = (balancer("192.0.2.1 node=10.0.0.1"), Lifetime::For(Duration::from_secs(4)));
+    machine.change(&Wanted { balancers: vec![&web], lifetime }, &[]).unwrap();
+    kernel.take_log();
+    // With a lease of 15 s that is renewed for 11 s, writes end after 13 s.
+    fence.hold_until(fence.now() + Duration::from_secs(13));
+    let fence_set = Instant::now();
+    for (at, want) in [(0, "4s"), (11, "4s"), (12, "3s")] {
+        tokio::time::sleep_until(fence_set + Duration::from_secs(at)).await;
+        machine.renew(lifetime);
+        assert_eq!(kernel.take_log(), format!("hold 192.0.2.1 on lan for {want}"), "after {at} s");
+    }
+    tokio::time::sleep_until(fence_set + Duration::from_secs(14)).await;
+    machine.renew(lifetime);
+    assert_eq!(kernel.take_log(), "", "nothing is renewed any more");
 }
 
 #[tokio::test]

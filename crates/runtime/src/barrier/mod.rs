@@ -160,9 +160,16 @@ impl Barrier {
         self.left_behind().or_else(|| self.in_doubt())
     }
 
-    /// A cache that has not been listed since etcd was restored. One that cannot be listed is ignored after a while.
+    /// A cache that has not been listed since etcd was restored: any at first, and after [`PATIENCE`] one that the controller
+    /// needs, so that a server which does not respond for one resource holds up no others. One that cannot be listed is ignored
+    /// after a while.
     fn left_behind(&self) -> Option<Arc<dyn AnyInformer>> {
-        self.informers.left_behind().into_iter().find(|stale| !is_stuck(&**stale))
+        let mut stale = self.informers.left_behind();
+        if !stale.is_empty() && self.informers.era_lasts() > PATIENCE {
+            let needed = self.needed();
+            stale.retain(|stale| needed.iter().any(|needed| Arc::ptr_eq(needed, stale)));
+        }
+        stale.into_iter().find(|stale| !is_stuck(&**stale))
     }
 
     /// A needed cache that has lost its watch and does not know yet whether etcd was restored. One that cannot find out is

@@ -100,6 +100,8 @@ struct Server {
     is_unwatchable: AtomicBool,
     /// Requests whose query contains one of these are refused.
     refused_parts: parking_lot::Mutex<Vec<String>>,
+    /// Requests whose query contains one of these get no response.
+    silent_parts: parking_lot::Mutex<Vec<String>>,
     /// How many reads were refused.
     refused: AtomicUsize,
 }
@@ -117,6 +119,7 @@ impl Server {
             is_forbidden: AtomicBool::new(false),
             is_unwatchable: AtomicBool::new(false),
             refused_parts: Default::default(),
+            silent_parts: Default::default(),
             refused: Default::default(),
         })
     }
@@ -166,6 +169,9 @@ impl Transport for Wire {
                 return Err(TransportError::NotSent("the server is down".into()));
             }
             let query = request.uri().query().unwrap_or_default();
+            if server.silent_parts.lock().iter().any(|part| query.contains(part)) {
+                return std::future::pending().await;
+            }
             let is_refused = server.is_forbidden.load(Ordering::Relaxed)
                 || server.refused_parts.lock().iter().any(|part| query.contains(part))
                 || query.contains("watch=") && server.is_unwatchable.load(Ordering::Relaxed);

@@ -132,6 +132,29 @@ async fn a_resource_that_cannot_be_listed_does_not_hide_others_that_are_left_beh
     assert!(cx.informers.left_behind().is_empty());
 }
 
+/// An aggregated API whose backend does not respond, for example.
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_a_server_that_is_silent_about_one_resource_holds_up_only_those_who_need_it() {
+    let server = Server::answering(0, Value::Null);
+    let cx = context(&server);
+    let part = |n: usize| Filter { labels: Some(format!("part=x{n}x")), ..Filter::default() };
+    let caches = [0, 1].map(|n| cx.informers.filtered::<Thing>(part(n)) as Arc<dyn AnyInformer>);
+    for cache in &caches {
+        cache.synced().await;
+    }
+    cx.needs(&caches[0]);
+    server.silent_parts.lock().push("x1x".to_owned());
+    let restored = tokio::time::Instant::now();
+    caches[0].report_restore(cx.informers.era());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!cx.barrier.is_consistent(), "no controller works while a cache may just be late");
+    cx.barrier.consistent().await;
+    assert!(restored.elapsed() <= PATIENCE + 2 * LOOK_AGAIN, "{:?}", restored.elapsed());
+    assert!(!is_stuck(&*caches[1]), "no request has failed yet");
+    cx.needs(&caches[1]);
+    assert!(!cx.barrier.is_consistent(), "who needs the cache waits for longer");
+}
+
 /// After a takeover, a cache that was found by a preparation (such as the collector's) must show what the former leader wrote.
 #[tokio::test(start_paused = true)]
 async fn a_controller_starts_once_the_caches_that_its_preparation_found_are_current() {
@@ -178,6 +201,23 @@ async fn a_takeover_does_not_wait_for_a_cache_that_has_failed_for_long() {
     let won = tokio::time::Instant::now();
     timeout(PATIENCE / 10, tasks.start(Some(won))).await.expect("it starts at once");
     assert!(things.version_reached() < ResourceVersion(9), "its cache still lags behind");
+}
+
+/// The rights to read a resource, or the resource itself, may go while a process stands by.
+#[tokio::test(start_paused = true)]
+async fn a_controller_whose_cache_cannot_be_listed_any_more_starts_all_the_same() {
+    let server = Server::answering(0, Value::Null);
+    let cx = Arc::new(context(&server));
+    let mut tasks = crate::tasks::Tasks::new(cx.clone(), &crate::Health::default());
+    let things = cx.informer::<Thing>();
+    tasks.needs(&things);
+    things.synced().await;
+    server.is_forbidden.store(true, Ordering::Relaxed);
+    server.watches.lock().clear();
+    let starting = tokio::spawn(tasks.start(Some(tokio::time::Instant::now())));
+    tokio::time::sleep(PATIENCE / 2).await;
+    assert!(!starting.is_finished(), "the cache may lag behind the former leader's writes");
+    timeout(PATIENCE * 3, starting).await.expect("it is not the end of the controller").unwrap();
 }
 
 #[tokio::test(start_paused = true)]
