@@ -210,6 +210,7 @@ impl Elector {
             let end = seen.as_ref().filter(|_| !self.settings.coordinated).and_then(Observation::end);
             let end = end.map(|end| end + taking);
             tokio::select! {
+                biased;
                 event = next(&mut events) => match event {
                     Some(Ok(event)) => self.watched(&event),
                     Some(Err(error)) => {
@@ -325,8 +326,9 @@ impl Elector {
             let deadline = self.settings.renew_deadline;
             let fence = self.fence.clone();
             let renewed = tokio::select! {
-                renewed = timeout(deadline, self.attempts()) => renewed,
+                biased;
                 () = fence.breached() => Ok(Attempt::RanOut),
+                renewed = timeout(deadline, self.attempts()) => renewed,
             };
             self.report_holder();
             match renewed {
@@ -339,8 +341,9 @@ impl Elector {
                 }
                 Ok(_) => {
                     tokio::select! {
-                        () = sleep(self.settings.retry_period) => {}
+                        biased;
                         () = fence.breached() => {}
+                        () = sleep(self.settings.retry_period) => {}
                     }
                 }
                 Err(_) => break Lost::Late { lease: self.describe(), deadline },
