@@ -9,12 +9,12 @@ use anyhow::{Context as _, anyhow, bail};
 use flyball_testing::Cluster;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::args::Up;
 use crate::lines::print;
 use crate::place;
+use crate::signals::Stop;
 
 /// No request is longer; the largest object that a server takes is a fifth of it.
 const LONGEST: u64 = 16 << 20;
@@ -56,8 +56,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<()> {
     let asked = args.kubeconfig.as_deref().or(folder.as_deref());
     let kubeconfig = place::kubeconfig(asked.context("there is no path for the kubeconfig")?)?;
     let draft = place::Draft::of(&kubeconfig)?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let mut stop = Stop::listen()?;
     let builder = Cluster::builder()
         .nodes(args.nodes)
         .controllers(&args.controllers)
@@ -72,8 +71,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<()> {
     print(&format!("{}\n", ready(&cluster, kubeconfig)));
     tokio::select! {
         ended = serve(&cluster) => ended?,
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+        () = stop.requested() => {}
     }
     cluster.stop().await?;
     Ok(())

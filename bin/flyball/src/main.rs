@@ -17,6 +17,7 @@ mod node;
 mod place;
 mod record;
 mod replay;
+mod signals;
 mod snapshot;
 mod up;
 mod why;

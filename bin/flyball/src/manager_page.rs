@@ -22,6 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::lines::say;
 use crate::place;
+use crate::signals::Stop;
 
 /// Headers of the browser that concern the manager.
 const PASSED_ON: [header::HeaderName; 2] = [header::ACCEPT, header::IF_NONE_MATCH];
@@ -38,9 +39,10 @@ pub(crate) async fn run(kubeconfig: &Path) -> anyhow::Result<()> {
     let local = Local::before(Arc::new(behind), listener.local_addr()?, &[]);
     say!("{}", local.link().context("the system has no random numbers")?);
     say!("The link works once. Ctrl-C ends this.");
+    let mut stop = Stop::listen()?;
     tokio::select! {
-        ended = tokio::signal::ctrl_c() => ended.context("listen for Ctrl-C"),
-        () = serve(listener, local) => Ok(()),
+        () = stop.requested() => Ok(()),
+        never = flyball_listen::each(listener, |stream, _| converse(stream, local.clone())) => match never {},
     }
 }
 
@@ -93,25 +95,6 @@ async fn forward(transport: Arc<dyn Transport>, head: Parts) -> Answer {
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "the manager did not answer");
             plain(StatusCode::BAD_GATEWAY, "the manager does not answer\n")
-        }
-    }
-}
-
-async fn serve(listener: TcpListener, local: Local) {
-    let mut connections = tokio::task::JoinSet::new();
-    loop {
-        tokio::select! {
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(converse(stream, local.clone()));
-                }
-                Err(error) => {
-                    // Out of file descriptors, most likely: others may close theirs.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-                }
-            },
         }
     }
 }

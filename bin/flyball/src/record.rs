@@ -13,6 +13,7 @@ use flyball_runtime::Clock;
 use crate::args;
 use crate::ask;
 use crate::lines::say;
+use crate::signals::Stop;
 
 /// How many resources that could not be read are named.
 const NAMED: usize = 10;
@@ -22,9 +23,10 @@ pub(crate) async fn run(args: &args::Record) -> anyhow::Result<()> {
     // Before the file is made: nothing is left behind if there is no cluster.
     client.get_raw("/version").await.context("the cluster cannot be reached")?;
     let redactor = Redactor::new()?;
+    let stop = Stop::listen()?;
     let file = create(&args.file)?;
     say!("Recording to {}. Ctrl-C ends it{}.", args.file.display(), limit(args));
-    let recorded = record(&client, &file, &redactor, Clock::system(), ends(args)).await;
+    let recorded = record(&client, &file, &redactor, Clock::system(), ends(args, stop)).await;
     let recorded = match recorded {
         Ok(recorded) => recorded,
         Err(error) => {
@@ -71,23 +73,16 @@ fn limit(args: &args::Record) -> String {
     args.time.map_or_else(String::new, |time| format!(", or {} seconds", time.as_secs()))
 }
 
-/// Ctrl-C, SIGTERM, or the end of the given time.
-async fn ends(args: &args::Record) {
+/// A signal, or the end of the given time.
+async fn ends(args: &args::Record, mut stop: Stop) {
     let over = async {
         match args.time {
             Some(time) => tokio::time::sleep(time).await,
             None => std::future::pending().await,
         }
     };
-    let terminated = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signals) => drop(signals.recv().await),
-            Err(_) => std::future::pending().await,
-        }
-    };
     tokio::select! {
         () = over => {}
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminated => {}
+        () = stop.requested() => {}
     }
 }

@@ -9,7 +9,6 @@ use flyball_playground::nodes;
 use flyball_playground::timeline::Timeline;
 use flyball_runtime::decisions::Decision;
 use tokio::runtime::Handle;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
@@ -20,6 +19,7 @@ use crate::lines::{self, Style, line};
 use crate::named::detach::{Log, Parent};
 use crate::named::host::{Command, Host};
 use crate::named::{self, claim};
+use crate::signals::Stop;
 use crate::snapshot;
 
 /// How often nodes renew their lease, unless the node monitor's grace period is too short for that.
@@ -52,8 +52,7 @@ async fn live(args: Up, parent: Option<&mut Parent>) -> anyhow::Result<()> {
     }
     let mut host = Host::take(&args)?;
     let begun = std::time::Instant::now();
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let mut stop = Stop::listen()?;
     let least = snapshot.as_ref().map(|snapshot| snapshot.time);
     let timeline = Timeline::start(args.data_dir.as_deref(), least).await?;
     host.turns(timeline.dial());
@@ -75,8 +74,7 @@ async fn live(args: Up, parent: Option<&mut Parent>) -> anyhow::Result<()> {
             loop {
                 let printer = Printer::start(&args, &cluster, style);
                 let command = tokio::select! {
-                    _ = interrupt.recv() => Command::Stop,
-                    _ = terminate.recv() => Command::Stop,
+                    () = stop.requested() => Command::Stop,
                     command = host.next_command() => command,
                 };
                 match command {

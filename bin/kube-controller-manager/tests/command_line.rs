@@ -2,16 +2,11 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kube-controller-manager"))
-        .args(arguments)
-        .env_remove("KUBECONFIG")
-        .env_remove("KUBERNETES_SERVICE_HOST")
-        .output()
-        .expect("the binary runs")
-}
+mod shell;
+
+const BINARY: shell::Binary = shell::Binary(env!("CARGO_BIN_EXE_kube-controller-manager"));
 
 #[test]
 fn version_and_help_go_to_stdout_and_succeed() {
@@ -22,12 +17,7 @@ fn version_and_help_go_to_stdout_and_succeed() {
         (&["--help"],          "Flyball's kube-controller-manager"),
         (&["-h"],              "Flyball's kube-controller-manager"),
     ];
-    for (arguments, want) in table {
-        let output = run(arguments);
-        assert!(output.status.success(), "{arguments:?}");
-        assert!(String::from_utf8_lossy(&output.stdout).starts_with(want), "{arguments:?}");
-        assert!(output.stderr.is_empty(), "{arguments:?}");
-    }
+    BINARY.prints(table);
 }
 
 #[test]
@@ -39,20 +29,12 @@ fn mistakes_are_single_lines_on_stderr_and_exit_1() {
         (&["--root-ca-file=/dev/null"],   "kube-controller-manager: --root-ca-file /dev/null: it holds no certificate in PEM form\n"),
         (&["serve"],                      "kube-controller-manager: kube-controller-manager takes no arguments, only flags; got \"serve\"; see --help\n"),
     ];
-    for (arguments, want) in table {
-        let output = run(arguments);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
-        assert_eq!(String::from_utf8_lossy(&output.stderr), *want, "{arguments:?}");
-    }
+    BINARY.refuses(table);
 }
 
 #[test]
 fn a_missing_kubeconfig_is_named() {
-    let output = run(&["--kubeconfig=no-such-file"]);
-    assert_eq!(output.status.code(), Some(1));
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    let last = stderr.lines().last().unwrap_or_default();
-    assert!(last.contains("--kubeconfig") && last.contains("no-such-file"), "{stderr}");
+    BINARY.names_a_missing_kubeconfig(&[]);
 }
 
 /// A port on which nothing listens.
@@ -105,7 +87,7 @@ fn without_an_api_server_a_candidate_serves_and_waits() {
 #[test]
 fn without_an_api_server_and_without_election_it_ends_and_names_the_server() {
     let (_dir, kubeconfig) = unreachable_server();
-    let output = run(&[&kubeconfig, "--secure-port=0", "--leader-elect=false"]);
+    let output = BINARY.run(&[&kubeconfig, "--secure-port=0", "--leader-elect=false"]);
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     let last = stderr.lines().last().unwrap_or_default();

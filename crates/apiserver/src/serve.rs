@@ -97,24 +97,13 @@ pub async fn serve_and_plainly<S>(
     S::Error: Into<BoxError>,
     S::Future: Send,
 {
-    let mut connections = tokio::task::JoinSet::new();
-    let mut stop = std::pin::pin!(stop);
-    loop {
-        tokio::select! {
-            () = &mut stop => return,
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            accepted = listener.accept() => match accepted {
-                Ok((stream, from)) => {
-                    let plain = if from.ip().to_canonical().is_loopback() { Some(plain.clone()) } else { None };
-                    connections.spawn(connection(server.clone(), plain, stream, tls.clone()));
-                }
-                Err(error) => {
-                    // Out of file descriptors, most likely: others may close theirs.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-                }
-            },
-        }
+    let connections = flyball_listen::each(listener, move |stream, from| {
+        let plain = if from.ip().to_canonical().is_loopback() { Some(plain.clone()) } else { None };
+        connection(server.clone(), plain, stream, tls.clone())
+    });
+    tokio::select! {
+        () = stop => {}
+        never = connections => match never {},
     }
 }
 

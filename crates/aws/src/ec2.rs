@@ -142,10 +142,6 @@ impl Ec2 {
             .filter(2, "tag-key", [subnet_tag(scheme)])
             .with("MaxResults", PAGE);
         let pages = self.api.pages("DescribeSubnets", &parameters).await?;
-        let subnet = |item: &Element| Subnet {
-            id: item.text("subnetId").into(),
-            zone: item.text("availabilityZone").into(),
-        };
         let mut subnets: Vec<Subnet> =
             pages.iter().flat_map(|page| page.list("subnetSet").map(subnet)).collect();
         subnets.sort_unstable_by(|a, b| a.id.cmp(&b.id));
@@ -237,6 +233,10 @@ fn instance(item: &Element) -> Instance {
     }
 }
 
+fn subnet(item: &Element) -> Subnet {
+    Subnet { id: item.text("subnetId").into(), zone: item.text("availabilityZone").into() }
+}
+
 fn route_table(item: &Element) -> RouteTable {
     let routes = item.list("routeSet").filter_map(|route| {
         let destination =
@@ -270,6 +270,13 @@ fn target(route: &Element, is_blackhole: bool) -> Target {
         () if is_blackhole => Target::Nothing,
         () => Target::Other,
     }
+}
+
+/// Reads an answer in all the ways in which we read one, for fuzz targets.
+pub(crate) fn read(answer: &Element) {
+    let _ = instances(answer);
+    answer.list("subnetSet").for_each(|item| drop(subnet(item)));
+    answer.list("routeTableSet").for_each(|item| drop(route_table(item)));
 }
 
 #[cfg(test)]

@@ -99,10 +99,6 @@ impl Elb {
         let parameters = Parameters::new().with("TargetGroupArn", group);
         let answer = self.api.read("DescribeTargetHealth", &parameters).await?;
         let stays = |item: &&Element| item.text("TargetHealth/State") != "draining";
-        let target = |item: &Element| Target {
-            instance: item.text("Target/Id").into(),
-            port: item.text("Target/Port").parse().unwrap_or_default(),
-        };
         Ok(answer.list("TargetHealthDescriptions").filter(stays).map(target).collect())
     }
 
@@ -232,6 +228,21 @@ impl Elb {
             Err(error) if error.code() == "ListenerNotFound" => Ok(()),
             result => result.map(drop),
         }
+    }
+}
+
+/// Reads an answer in all the ways in which we read one, for fuzz targets.
+pub(crate) fn read(answer: &Element) {
+    answer.list("LoadBalancers").for_each(|item| drop(balancer(item)));
+    answer.list("TargetGroups").for_each(|item| drop(group(item)));
+    answer.list("Listeners").for_each(|item| drop(listener(item)));
+    answer.list("TargetHealthDescriptions").for_each(|item| drop(target(item)));
+}
+
+fn target(item: &Element) -> Target {
+    Target {
+        instance: item.text("Target/Id").into(),
+        port: item.text("Target/Port").parse().unwrap_or_default(),
     }
 }
 

@@ -78,6 +78,11 @@ impl From<ApiError> for CloudError {
     }
 }
 
+/// Reads an error in all the ways in which we read one, for fuzz targets.
+pub(crate) fn read(text: &str) {
+    ["Code", "Message"].iter().for_each(|name| drop(inside(text, name)));
+}
+
 /// The text of the first element of this name. The end of the text may have been cut off, so this is no document.
 fn inside(text: &str, name: &str) -> Option<String> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;

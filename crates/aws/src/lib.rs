@@ -13,6 +13,8 @@ pub mod credentials;
 pub mod ec2;
 mod elb;
 pub mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod instances;
 mod query;
 mod routes;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use flyball_api::ResourceVersion;
+use flyball_client::Chain;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
@@ -31,7 +32,7 @@ pub(crate) async fn confirm(
         let version = match source.page(1, None).await {
             Ok(page) => page.version,
             Err(failure) => {
-                debug!(resource = %state.resource, error = failure.chain(), "cannot get the current version");
+                debug!(resource = %state.resource, error = %Chain(&failure), "cannot get the current version");
                 sleep(RETRY).await;
                 continue;
             }

@@ -102,16 +102,4 @@ impl Failure {
         );
         is_unreachable || self.retry_after.is_some()
     }
-
-    /// The failure and all its causes in one line.
-    pub(crate) fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-            cause = error.source();
-        }
-        text
-    }
 }

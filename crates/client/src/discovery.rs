@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use smol_str::SmolStr;
 
+use crate::chain::Chain;
 use crate::client::Client;
-use crate::credentials::chain;
 use crate::encoding::Encoding;
 use crate::error::Error;
 use crate::request::Accept;
@@ -132,9 +132,10 @@ impl Client {
         while let Some((group_version, document)) = documents.next().await {
             match document {
                 Ok(list) => found.resources.extend(list.resources(&group_version)),
-                Err(error) => found
-                    .failures
-                    .push(DiscoveryFailure { group_version: group_version.into(), problem: chain(&error) }),
+                Err(error) => found.failures.push(DiscoveryFailure {
+                    group_version: group_version.into(),
+                    problem: Chain(&error).to_string(),
+                }),
             }
         }
     }

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// Until when this process may write. Clones share it.
@@ -31,7 +30,7 @@ struct Inner {
     clock: FenceClock,
     until: AtomicU64,
     refused: AtomicU64,
-    breached: watch::Sender<bool>,
+    breached: flyball_latest::Sender<bool>,
 }
 
 /// Open without a limit: the fence was never set.
@@ -68,7 +67,9 @@ pub struct Fenced;
 impl Fence {
     pub fn new(clock: FenceClock) -> Self {
         let (until, refused) = (AtomicU64::new(ALWAYS), AtomicU64::new(0));
-        Self { inner: Arc::new(Inner { clock, until, refused, breached: watch::Sender::new(false) }) }
+        Self {
+            inner: Arc::new(Inner { clock, until, refused, breached: flyball_latest::Sender::new(false) }),
+        }
     }
 
     pub fn now(&self) -> FenceTime {

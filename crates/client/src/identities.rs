@@ -17,8 +17,9 @@ use serde_json::json;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
+use crate::chain::Chain;
 use crate::client::{Client, ClientOptions};
-use crate::credentials::{bearer, chain};
+use crate::credentials::bearer;
 use crate::error::Error;
 use crate::transport::{Body, Transport, TransportError};
 
@@ -171,7 +172,7 @@ impl Account {
 
     /// A token that is due for renewal is valid until it expires.
     fn fall_back(&self, error: &Error) -> Result<HeaderValue, TransportError> {
-        let problem = format!("token of service account {}: {}", self.key, chain(error));
+        let problem = format!("token of service account {}: {}", self.key, Chain(error));
         let now = Instant::now();
         let mut token = self.token.lock();
         match token.as_mut().filter(|t| now < t.expires_at) {
@@ -205,7 +206,7 @@ impl Account {
         for _ in 1..ATTEMPTS {
             match self.request_token().await {
                 Ok(token) => return Ok(token),
-                Err(error) => tracing::debug!(account = %self.key, error = %chain(&error), "no token yet"),
+                Err(error) => tracing::debug!(account = %self.key, error = %Chain(&error), "no token yet"),
             }
             tokio::time::sleep(backoff).await;
             backoff *= 2;

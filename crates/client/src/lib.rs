@@ -13,6 +13,7 @@ mod fake;
 #[path = "tests/protobuf.rs"]
 mod protobuf_tests;
 
+mod chain;
 mod client;
 mod config;
 mod connect;
@@ -41,6 +42,7 @@ mod user_agent;
 mod verbs;
 mod watch;
 
+pub use chain::Chain;
 pub use client::{
     Attempt, CARRIED_OUT_WITHIN, Client, ClientOptions, DEFAULT_TIMEOUT, Observer, Reply, WRITE_TIMEOUT,
 };

@@ -23,7 +23,8 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
-use crate::credentials::{Credentials, Snapshot, chain};
+use crate::chain::Chain;
+use crate::credentials::{Credentials, Snapshot};
 use crate::dial::{Dialer, Link};
 use crate::fence::Fence;
 use crate::http2;
@@ -310,7 +311,7 @@ impl Inner {
                         None
                     }
                 }),
-                Err(error) => Err(chain(&*error).into()),
+                Err(error) => Err(Chain(&*error).to_string().into()),
             }
         });
         dialled.map(|dialled| dialled.unwrap_or_else(|error| Err(error.to_string().into()))).boxed().shared()

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::credentials::chain;
+use crate::chain::Chain;
 use crate::transport::BoxError;
 
 /// How long an address may take to accept before the next one is tried, too (RFC 8305 has 250 ms, Go 300).
@@ -53,6 +53,7 @@ where
         }
         let more = waiting.len() > 0;
         let step = tokio::select! {
+            biased;
             step = timeout_at(deadline, running.next()) => step,
             () = sleep_until(next), if more => continue,
         };
@@ -73,7 +74,7 @@ where
                 return Err(problems.join("; ").into());
             }
         };
-        problems.push(format!("{address}: {}", chain(&*problem)));
+        problems.push(format!("{address}: {}", Chain(&*problem)));
         under_way.retain(|other| *other != address);
         next = Instant::now();
     }

@@ -9,8 +9,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
 
+use crate::chain::Chain;
 use crate::client::{Client, Reply, what};
-use crate::credentials::chain;
 use crate::encoding::{Encoding, RawObject};
 use crate::error::{Error, without_quotes};
 use crate::request::{Accept, DeleteOptions, ListParams, Patch, Request, Verb};
@@ -286,7 +286,7 @@ impl Client {
         let as_json = self.offers(&request).then(|| request.clone().reading_protobuf(false));
         match (self.decoded(request, &decode).await, as_json) {
             (Err(error), Some(as_json)) if error.suggests_json() => {
-                tracing::debug!(request = %as_json, error = chain(&error), "no protobuf that can be read, requesting JSON");
+                tracing::debug!(request = %as_json, error = %Chain(&error), "no protobuf that can be read, requesting JSON");
                 Box::pin(self.decoded(as_json, &decode)).await
             }
             (outcome, _) => outcome,

@@ -211,6 +211,7 @@ impl Elector {
             // The lease may be of a time before a restore, and may not be taken before its last holder has stopped.
             let end = end.map(|end| end.max(self.held_until.unwrap_or(end)) + taking);
             tokio::select! {
+                biased;
                 event = next(&mut events) => match event {
                     Some(Ok(event)) => self.watched(&event),
                     Some(Err(error)) => {
@@ -326,10 +327,11 @@ impl Elector {
             let deadline = self.settings.renew_deadline;
             let fence = self.fence.clone();
             let renewed = tokio::select! {
-                renewed = timeout(deadline, self.attempts()) => renewed,
+                biased;
                 () = fence.breached() => Ok(Attempt::RanOut),
                 // What is done without a write, such as answering for an address, must end as well.
                 () = fence.expired() => Ok(Attempt::RanOut),
+                renewed = timeout(deadline, self.attempts()) => renewed,
             };
             self.report_holder();
             match renewed {
@@ -342,8 +344,9 @@ impl Elector {
                 }
                 Ok(_) => {
                     tokio::select! {
-                        () = sleep(self.settings.retry_period) => {}
+                        biased;
                         () = fence.breached() => {}
+                        () = sleep(self.settings.retry_period) => {}
                     }
                 }
                 Err(_) => break Lost::Late { lease: self.describe(), deadline },

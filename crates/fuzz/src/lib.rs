@@ -2,7 +2,9 @@
 //! whatever it accepts. `fuzz/` runs them with libFuzzer; the test of this crate replays the seeds on every `cargo test`.
 
 mod bytes;
+mod files;
 mod http;
+mod streams;
 mod text;
 mod wire;
 
@@ -13,10 +15,13 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("api_patch", http::api_patch),
     ("api_request", http::api_request),
+    ("aws", text::aws),
     ("cel", text::cel),
     ("cron", text::cron),
     ("evaluate", text::evaluate),
+    ("flexvolume", text::flexvolume),
     ("inventory", text::inventory),
+    ("journal", files::journal),
     ("json", bytes::json),
     ("jwt", bytes::jwt),
     ("kubeconfig", text::kubeconfig),
@@ -26,10 +31,13 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("pages", http::pages),
     ("protobuf", bytes::protobuf),
     ("quantity", text::quantity),
+    ("recording", files::recording),
     ("selector", text::selector),
     ("snapshot", http::snapshot),
+    ("spdy", streams::spdy),
     ("time", text::time),
     ("watch", bytes::watch),
+    ("websocket", streams::websocket),
     ("wire", wire::wire),
     ("x509", bytes::x509),
 ];

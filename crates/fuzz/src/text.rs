@@ -113,3 +113,16 @@ pub(crate) fn inventory(data: &[u8]) {
         flyball_linux::fuzzing::inventory(text);
     }
 }
+
+/// An answer of AWS, in XML.
+pub(crate) fn aws(data: &[u8]) {
+    let _ = flyball_aws::fuzzing::answer(&String::from_utf8_lossy(data));
+}
+
+/// What a FlexVolume driver prints. An error becomes the message of an event, so it is short whatever the driver has printed.
+pub(crate) fn flexvolume(data: &[u8]) {
+    if let Err(error) = flyball_storage::attach_detach::flex::answer_in(data) {
+        let text = flyball_client::Chain(&error).to_string();
+        assert!(text.chars().count() < 4096, "{text}");
+    }
+}

@@ -6,6 +6,8 @@
 //! written, and leaves a torn block at most, which readers leave out. Each run begins a new file. [`trace`] turns lines into
 //! OTLP traces, which follow one change across controllers.
 
+#[doc(hidden)]
+pub mod fuzzing;
 mod line;
 mod segments;
 pub mod trace;

@@ -228,8 +228,12 @@ pub fn read(folder: &Path) -> Result<Vec<Line>, OpenError> {
 
 /// The lines of a file up to its end, or up to where it is torn.
 fn lines_of(file: &Path) -> Vec<Line> {
-    let Ok(packed) = std::fs::read(file) else { return Vec::new() };
-    let (mut rest, mut found) = (packed.as_slice(), Vec::new());
+    std::fs::read(file).map_or_else(|_| Vec::new(), |packed| lines_in(&packed))
+}
+
+/// The same of what is in a file.
+pub(crate) fn lines_in(packed: &[u8]) -> Vec<Line> {
+    let (mut rest, mut found) = (packed, Vec::new());
     while !rest.is_empty() {
         let mut block = Vec::new();
         let unpacked = GzDecoder::new(&mut rest).take(LARGEST_BLOCK).read_to_end(&mut block);

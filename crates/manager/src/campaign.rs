@@ -5,9 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use flyball_election::{Candidate, Elector, Lost};
+use flyball_latest::{Receiver, Sender};
 use flyball_runtime::{Chain, Signal};
 use tokio::runtime::Builder;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// The electors of the process.
@@ -23,7 +24,7 @@ pub(crate) struct Candidates {
 
 /// The running electors, as seen from the controllers' runtime.
 pub(crate) struct Campaign {
-    won: watch::Receiver<Won>,
+    won: Receiver<Won>,
     lost: oneshot::Receiver<Lost>,
     end: Option<oneshot::Sender<End>>,
 }
@@ -44,7 +45,7 @@ struct End {
 impl Campaign {
     /// Starts a new thread.
     pub(crate) fn start(candidates: Candidates) -> io::Result<Self> {
-        let (winning, won) = watch::channel(Won::default());
+        let (winning, won) = flyball_latest::channel(Won::default());
         let (losing, lost) = oneshot::channel();
         let (end, ending) = oneshot::channel();
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -80,7 +81,7 @@ impl Campaign {
     }
 }
 
-async fn wait(mut won: watch::Receiver<Won>, which: impl Fn(&Won) -> Option<Instant>) -> Instant {
+async fn wait(mut won: Receiver<Won>, which: impl Fn(&Won) -> Option<Instant>) -> Instant {
     let since = won.wait_for(|won| which(won).is_some()).await.ok().and_then(|won| which(&won));
     match since {
         Some(since) => since,
@@ -91,7 +92,7 @@ async fn wait(mut won: watch::Receiver<Won>, which: impl Fn(&Won) -> Option<Inst
 
 async fn stand(
     candidates: Candidates,
-    winning: watch::Sender<Won>,
+    winning: Sender<Won>,
     losing: oneshot::Sender<Lost>,
     ending: oneshot::Receiver<End>,
 ) {
@@ -110,11 +111,13 @@ async fn stand(
             second.renew().await
         };
         tokio::select! {
+            biased;
             lost = main.renew() => lost,
             lost = second => lost,
         }
     };
     let end = tokio::select! {
+        biased;
         lost = reign => {
             let _ = losing.send(lost);
             return;
@@ -152,7 +155,7 @@ mod tests {
 
     /// Never responds, and notes which thread has requested what.
     #[derive(Default)]
-    struct Threads(watch::Sender<BTreeSet<(String, Option<String>)>>);
+    struct Threads(flyball_latest::Sender<BTreeSet<(String, Option<String>)>>);
 
     impl Transport for Threads {
         fn send(
@@ -180,7 +183,7 @@ mod tests {
         let _campaign =
             Campaign::start(Candidates { main, second: None, candidate: Some(candidate), begun }).unwrap();
         let mut seen = threads.0.subscribe();
-        let seen = seen.wait_for(|seen| seen.len() == 2).await.unwrap().clone();
+        let seen = seen.wait_for(|seen| seen.len() == 2).await.unwrap();
         let on_election = |resource: &str| (resource.to_owned(), Some("election".to_owned()));
         assert_eq!(seen, BTreeSet::from([on_election("leases"), on_election("leasecandidates")]));
     }

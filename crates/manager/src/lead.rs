@@ -1,5 +1,6 @@
 //! Runs controllers under a lease: on standby until the lease is won, then as the leader until it is lost.
 
+use std::convert::Infallible;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -7,10 +8,10 @@ use std::time::Duration;
 use flyball_cache::Informers;
 use flyball_client::{Fence, Identities};
 use flyball_election::{Candidate, Elector, Settings};
+use flyball_latest::Receiver;
 use flyball_runtime::config::LeaderElection;
 use flyball_runtime::{Clock, Ended, Leadership, Metrics, Signal, Supervision, gates::Gate};
 use futures::future::join_all;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::{
@@ -131,7 +132,7 @@ pub(crate) async fn lead(
 ) -> Result<(), RunError> {
     let Election { main, second, candidate } = election;
     let Hooks { begin, end } = hooks;
-    let (send_vacancy, vacancies) = watch::channel(None);
+    let (send_vacancy, vacancies) = flyball_latest::channel(None);
     let main = main.on_vacancy(move |since| {
         send_vacancy.send_replace(Some(since));
     });
@@ -170,8 +171,9 @@ pub(crate) async fn lead(
         std::future::pending().await
     };
     let ended = tokio::select! {
-        ended = grace.watch(&shutdown) => ended,
+        biased;
         lost = campaign.lost() => Err(lost),
+        ended = grace.watch(&shutdown) => ended,
         ended = work => Ok(ended),
         () = start_when_elected => Ok(Ended::Orderly),
         () = update_caches_early(informers, vacancies) => Ok(Ended::Orderly),
@@ -206,15 +208,23 @@ pub(crate) fn in_time(ended: Ended, prepared: &Prepared) -> Result<(), RunError>
 
 /// Brings the caches up to date as soon as the leader has stopped renewing its lease, so that controllers can start right after
 /// the lease has expired.
-async fn update_caches_early(informers: Informers, mut vacancies: watch::Receiver<Option<Instant>>) {
-    while vacancies.changed().await.is_ok() {
-        let Some(since) = *vacancies.borrow_and_update() else { continue };
-        let caches = join_all(informers.all().into_iter().map(|cache| cache.current_since(since)));
-        tokio::select! {
-            _ = caches => tracing::debug!("caches are up to date"),
+async fn update_caches_early(informers: Informers, mut vacancies: Receiver<Option<Instant>>) {
+    let mut changed = vacancies.changed().await;
+    while changed.is_ok() {
+        let vacant_since = *vacancies.borrow_and_update();
+        let caches = async {
+            if let Some(since) = vacant_since {
+                join_all(informers.all().into_iter().map(|cache| cache.current_since(since))).await;
+                tracing::debug!("caches are up to date");
+            }
+            std::future::pending::<Infallible>().await
+        };
+        changed = tokio::select! {
+            biased;
             // The leader has renewed the lease, and has stopped again.
-            _ = vacancies.changed() => vacancies.mark_changed(),
-        }
+            changed = vacancies.changed() => changed,
+            never = caches => match never {},
+        };
     }
     std::future::pending().await
 }

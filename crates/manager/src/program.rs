@@ -63,8 +63,9 @@ fn start(
         let (stop, foundation) = Foundation::new(prepared.component.name, metrics);
         tokio::spawn(shut_down_on_signals(stop, logging.clone()));
         let equipment = tokio::select! {
-            equipment = equip(&prepared, &foundation) => equipment?,
+            biased;
             () = foundation.shutdown.wait() => return Ok(()),
+            equipment = equip(&prepared, &foundation) => equipment?,
         };
         let ended = run(prepared, foundation, equipment, Some(logging.clone())).await;
         ended.map_err(|error| {
@@ -96,6 +97,7 @@ async fn shut_down_on_signals(shutdown: SignalSender, logging: Logging) {
     };
     for _ in 0..2 {
         tokio::select! {
+            biased;
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }

@@ -175,6 +175,7 @@ async fn run_alone(
         ended
     };
     let ended = tokio::select! {
+        biased;
         ended = grace.watch(&supervision.shutdown) => ended,
         ended = run => ended,
     };

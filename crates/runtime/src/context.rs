@@ -31,7 +31,7 @@ use crate::metrics::Metrics;
 use crate::panics::{PanicInjector, Panics, Place};
 use crate::pending_writes::PendingWrites;
 use crate::plan::{Executor, Waiting};
-use crate::tasks::Next;
+use crate::workers::Next;
 use crate::writer::Writer;
 
 /// What all controllers of a process share.

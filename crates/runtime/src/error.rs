@@ -112,18 +112,3 @@ impl std::error::Error for SyncError {
         self.source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
     }
 }
-
-/// An error with all its causes on one line, outermost first.
-pub struct Chain<'a>(pub &'a (dyn std::error::Error + 'a));
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut next = self.0.source();
-        while let Some(error) = next {
-            write!(f, ": {error}")?;
-            next = error.source();
-        }
-        Ok(())
-    }
-}

@@ -35,13 +35,16 @@ mod signal;
 mod supervisor;
 mod tasks;
 pub mod version;
+mod workers;
 mod writer;
+
+pub use flyball_client::Chain;
 
 pub use clock::Clock;
 pub use context::{Context, Shared};
 pub use debug::{DebugPage, DebugPages, ShowDebug};
 pub use descriptor::{Check, Start, StartError};
-pub use error::{Chain, Retry, SyncError};
+pub use error::{Retry, SyncError};
 pub use extensions::Extensions;
 pub use fresh::Fresh;
 pub use guard::Guard;
@@ -55,5 +58,6 @@ pub use periodic::{Periodic, Schedule};
 pub use plan::{Effect, ErrorKinds, Event, Executed, Executor, Message, Outcome, Plan, Waiting, Write};
 pub use signal::{Leadership, LeadershipSender, Signal, SignalSender, Since};
 pub use supervisor::{Supervision, supervise};
-pub use tasks::{Ended, Next, Reconcile, Syncing, Tasks, WorkKey, priority};
+pub use tasks::{Ended, Tasks, priority};
+pub use workers::{Next, Reconcile, Syncing, WorkKey};
 pub use writer::exactly;

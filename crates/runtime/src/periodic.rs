@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use flyball_api::Key;
 use flyball_cache::Subscription;
+use flyball_client::Chain;
 use futures::FutureExt;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::barrier::Barrier;
 use crate::context::Context;
-use crate::error::{Chain, SyncError};
+use crate::error::SyncError;
 use crate::events::Recorder;
 use crate::plan::{Executed, Executor, Failure, Outcome, Plan};
 use crate::tasks::Tasks;

@@ -99,6 +99,12 @@ pub(crate) fn context(refuse: Refuse) -> (Arc<Server>, Context, impl Future<Outp
     });
     let options = ClientOptions { qps: 0.0, ..ClientOptions::default() };
     let client = Client::new(Arc::new(Wire(server.clone())), options);
+    let (cx, sink) = context_of(client);
+    (server, cx, sink)
+}
+
+/// A context with defaults for all but the client, and the task that sends its events.
+pub(crate) fn context_of(client: Client) -> (Context, impl Future<Output = ()> + Send) {
     let clock = Clock::system();
     let shared = Shared {
         component: "kube-controller-manager",
@@ -113,5 +119,5 @@ pub(crate) fn context(refuse: Refuse) -> (Arc<Server>, Context, impl Future<Outp
         server_ca: None,
     };
     let (events, sink) = Recorder::new("test", clock, client.clone());
-    (server, Context::new("test", &shared, client.clone(), client, events), sink)
+    (Context::new("test", &shared, client.clone(), client, events), sink)
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_api::{Key, Object, ObjectMeta, PartialObject, Resource, ResourceType, ResourceVersion, Uid};
-use flyball_client::{Accept, CARRIED_OUT_WITHIN, DeleteOptions, Error, ListParams, Patch, Request, Verb};
+use flyball_client::{
+    Accept, CARRIED_OUT_WITHIN, Chain, DeleteOptions, Error, ListParams, Patch, Request, Verb,
+};
 use serde::Serialize;
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
@@ -12,8 +14,7 @@ use tokio::time::Instant;
 use crate::barrier::{Awaited, Before};
 use crate::context::Context;
 use crate::decisions::{Decision, Outcome, Subject};
-use crate::error::Chain;
-use crate::tasks::era_of_sync;
+use crate::workers::era_of_sync;
 
 /// Writes on behalf of one key of one controller. Every call has a reason, for the decision log.
 pub(crate) struct Writer<'a> {

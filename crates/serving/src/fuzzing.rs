@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use http::Request;
 
-use crate::seldom::SeldomEach;
 use crate::{Pages, percent, routes};
+use flyball_listen::SeldomEach;
 
 /// The status of the answer to a request by a user who may do anything.
 pub fn respond(pages: &Pages, request: &Request<Bytes>) -> u16 {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use flyball_listen::SeldomEach;
 use flyball_runtime::metrics::{HEALTHCHECK, HEALTHCHECKS};
 use http::StatusCode;
 
@@ -9,7 +10,6 @@ use crate::{
     Pages,
     answer::{Answer, text},
     routes::Query,
-    seldom::SeldomEach,
 };
 
 /// Runs all checks but those excluded; `page` is `healthz`, `livez` or `readyz`.

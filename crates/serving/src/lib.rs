@@ -27,7 +27,6 @@ mod options;
 mod percent;
 mod reviews;
 mod routes;
-mod seldom;
 mod server;
 mod subject;
 #[cfg(test)]

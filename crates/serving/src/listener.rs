@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use flyball_listen::{Accepting, Listener};
 use http::{HeaderMap, Request, Response};
 use hyper::{
     body::{Body, Incoming},
@@ -24,7 +25,7 @@ use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     runtime,
     sync::oneshot,
-    time::{MissedTickBehavior, interval, sleep, timeout},
+    time::{MissedTickBehavior, interval, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 
@@ -32,7 +33,6 @@ use crate::{
     Peer, ServingError, ServingOptions,
     answer::{self, Answer},
     connections::{ConnectionGuard, Connections},
-    seldom::Seldom,
     server::closes,
     tls,
 };
@@ -50,8 +50,6 @@ const DEFAULT_STREAMS: u32 = 100;
 const RESETS: usize = 20;
 const ERRORS: usize = 100;
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-const FIRST_PAUSE: Duration = Duration::from_millis(5);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const BACKLOG: u32 = 1024;
 /// How much of a request that is too large is read and discarded, and for how long, so that the client sees the response.
 const LINGER_BYTES: u64 = 1 << 20;
@@ -106,7 +104,7 @@ pub(super) fn listen(
     let serve = move || {
         runtime.block_on(async {
             tokio::select! {
-                () = host.accept(listener) => {}
+                () = host.accept(Prompt(listener)) => {}
                 _ = stopped => {}
             }
         });
@@ -131,21 +129,18 @@ fn bind(address: SocketAddr, options: &ServingOptions) -> io::Result<TcpListener
     socket.listen(BACKLOG)
 }
 
-pub(super) trait Accept {
-    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+/// TCP connections whose small responses are sent at once.
+struct Prompt(TcpListener);
 
-    /// The next connection, and the address of the client.
-    async fn accept(&self) -> io::Result<(Self::Stream, IpAddr)>;
-}
-
-impl Accept for TcpListener {
+impl Listener for Prompt {
     type Stream = TcpStream;
+    type Address = SocketAddr;
 
-    async fn accept(&self) -> io::Result<(TcpStream, IpAddr)> {
-        let (stream, address) = Self::accept(self).await?;
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, address) = self.0.accept().await?;
         // A failure only costs some milliseconds of latency.
         let _ = stream.set_nodelay(true);
-        Ok((stream, address.ip()))
+        Ok((stream, address))
     }
 }
 
@@ -169,32 +164,21 @@ impl<R: Respond> Host<R> {
     }
 
     /// Accepts connections forever: no error ends it.
-    pub(super) async fn accept(self: Arc<Self>, listener: impl Accept) {
-        let (mut pause, warned) = (FIRST_PAUSE, Seldom::default());
+    pub(super) async fn accept<L>(self: Arc<Self>, listener: L)
+    where
+        L: Listener<Address = SocketAddr>,
+        L::Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let mut accepting = Accepting::new(listener);
         let mut tick = interval(SWEEP_EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                _ = tick.tick(), if !self.connections.is_empty() => {
-                    self.connections.sweep();
-                    continue;
+            tokio::select! {
+                // Without a descriptor for it, an idle connection is closed.
+                (stream, address) = accepting.next_or(|| self.connections.evict_one()) => {
+                    self.clone().take(stream, address.ip());
                 }
-            };
-            match accepted {
-                Ok((stream, address)) => {
-                    pause = FIRST_PAUSE;
-                    self.clone().take(stream, address);
-                }
-                // The client has already closed the connection.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    warned.say(|unsaid| tracing::warn!(%error, unsaid, "cannot accept a connection"));
-                    // Probably out of descriptors: close an idle connection.
-                    self.connections.evict_one();
-                    sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
+                _ = tick.tick(), if !self.connections.is_empty() => self.connections.sweep(),
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use flyball_listen::SeldomEach;
 use flyball_runtime::decisions::DecisionLog;
 use http::{Method, StatusCode, request::Parts};
 use serde_json::Value;
@@ -13,7 +14,6 @@ use crate::{
     decisions::{decisions_page, waiting_page},
     health::health,
     percent::digit,
-    seldom::SeldomEach,
     zpages,
 };
 

@@ -4,6 +4,7 @@ use std::{io, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use flyball_client::BoxError;
+use flyball_listen::{Seldom, SeldomEach};
 use http::{HeaderValue, Method, Request, StatusCode, Version, header, request::Parts};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Incoming};
@@ -16,7 +17,6 @@ use crate::{
     authz::Verdict,
     listener::{Respond, listen},
     percent, routes,
-    seldom::{Seldom, SeldomEach},
 };
 
 const MAX_BODY: usize = 64 << 10;

@@ -1,6 +1,8 @@
 //! Why something did not work, for people who read the output of a test.
 
-use std::fmt;
+use std::fmt::{self, Display as _};
+
+use flyball_client::Chain;
 
 /// An error. Its `Debug` form is its text with all causes, since that is what a test prints.
 #[derive(thiserror::Error)]
@@ -39,12 +41,6 @@ pub enum Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")?;
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
-        }
-        Ok(())
+        Chain(self).fmt(f)
     }
 }

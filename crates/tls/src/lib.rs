@@ -2,6 +2,7 @@
 //! P-521 ([decision](../../../docs/decisions/keys.md)).
 
 mod signing;
+mod unverified;
 mod verifying;
 
 #[cfg(test)]
@@ -13,6 +14,7 @@ use rustls::crypto::{CryptoProvider, KeyProvider, ring};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::sign::SigningKey;
 
+pub use crate::unverified::Unverified;
 pub use crate::verifying::has_oversized_key;
 
 /// The private keys that can be used, for errors.

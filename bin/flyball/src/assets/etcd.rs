@@ -8,12 +8,12 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::flags;
 use crate::lines::say;
+use crate::signals::Stop;
 
 /// The version of etcd that Kubernetes v1.36 is released with.
 const VERSION: &str = "3.6.8";
@@ -39,8 +39,7 @@ pub(super) async fn run(arguments: &[String]) -> anyhow::Result<()> {
     }
     let given = flags::pairs(arguments, &["unsafe-no-fsync", "force-new-cluster", "pre-vote"])?;
     let urls = flags::last(&given, "listen-client-urls").unwrap_or(DEFAULT_URL);
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let mut stop = Stop::listen()?;
     let mut tasks = JoinSet::new();
     for url in urls.split(',') {
         let Some(address) = url.trim().strip_prefix("http://") else {
@@ -48,28 +47,19 @@ pub(super) async fn run(arguments: &[String]) -> anyhow::Result<()> {
         };
         let address = address.trim_end_matches('/');
         let listener = TcpListener::bind(address).await.with_context(|| format!("listen on {address}"))?;
-        tasks.spawn(accept(listener));
+        tasks.spawn(flyball_listen::each(listener, |stream, _| converse(stream)));
     }
     tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+        () = stop.requested() => {}
         _ = tasks.join_next() => {}
     }
     Ok(())
 }
 
-async fn accept(listener: TcpListener) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            accepted = listener.accept() => {
-                let Ok((stream, _)) = accepted else { return };
-                let serve = hyper::server::conn::http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), service_fn(answer));
-                connections.spawn(async move { serve.await.map_err(drop) });
-            }
-        }
+async fn converse(stream: TcpStream) {
+    let http = hyper::server::conn::http1::Builder::new();
+    if let Err(error) = http.serve_connection(TokioIo::new(stream), service_fn(answer)).await {
+        tracing::debug!(%error, "connection ended");
     }
 }
 

@@ -11,11 +11,11 @@ use flyball_apiserver::pki::{Ca, Pair};
 use flyball_apiserver::{Authorization, StaticToken};
 use flyball_playground::cluster::{Cluster, Components, Credentials, Options, Port};
 use flyball_playground::nodes;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::Beside;
 use super::flags::{self, Effect, SWITCHES, last, list};
 use crate::lines::say;
+use crate::signals::Stop;
 
 /// The release whose behaviour and flags the embedded server has.
 const VERSION: &str = "v1.36.4";
@@ -37,15 +37,11 @@ pub(super) async fn run(beside: &Beside, arguments: &[String]) -> anyhow::Result
     for notice in check(&given)? {
         eprintln!("{notice}");
     }
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let mut stop = Stop::listen()?;
     let cluster = Cluster::start(options(beside, &given)?).await?;
     let controllers = cluster.controllers().running.len();
     eprintln!("serving on https://{}, {controllers} controllers", cluster.address().context("no address")?);
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
+    stop.requested().await;
     cluster.stop().await;
     Ok(())
 }

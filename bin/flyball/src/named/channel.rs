@@ -61,22 +61,7 @@ pub(crate) fn open(place: &Place) -> anyhow::Result<UnixListener> {
 
 /// Answers requests until it is dropped. A request whose sender is gone is dropped, too.
 pub(crate) async fn serve(listener: UnixListener, answer: Answerer) {
-    let mut connections = tokio::task::JoinSet::new();
-    loop {
-        tokio::select! {
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(converse(stream, answer.clone()));
-                }
-                Err(error) => {
-                    // Out of file descriptors, most likely: others may close theirs.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            },
-        }
-    }
+    match flyball_listen::each(listener, |stream, _| converse(stream, answer.clone())).await {}
 }
 
 async fn converse(stream: UnixStream, answer: Answerer) {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use flyball_api::ResourceVersion;
+use flyball_client::Chain;
 use futures::{FutureExt, StreamExt};
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
@@ -57,7 +58,7 @@ impl Reflector {
                     debug!(resource = %self.state.resource, "the streaming list did not complete, using a paged list")
                 }
                 Err(failure) if failure.class == Class::Refused => {
-                    debug!(resource = %self.state.resource, error = failure.chain(), "streaming lists are not supported, using a paged list");
+                    debug!(resource = %self.state.resource, error = %Chain(&failure), "streaming lists are not supported, using a paged list");
                 }
                 Err(failure) => return Err(failure),
             }

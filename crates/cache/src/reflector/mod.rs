@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::ResourceVersion;
+use flyball_client::Chain;
 use futures::{FutureExt, StreamExt};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -177,7 +178,7 @@ impl Reflector {
         if failure.class == Class::Encoding && self.source.fall_back_to_json() {
             // The next list also repairs what was skipped.
             Counters::add(&self.state.counters.json_fallbacks, 1);
-            warn!(resource = %self.state.resource, error = failure.chain(),
+            warn!(resource = %self.state.resource, error = %Chain(failure),
                 "objects cannot be read as protobuf, requesting JSON from now on");
         }
         Counters::add(&self.state.counters.failures, 1);
@@ -190,7 +191,7 @@ impl Reflector {
             // It has no objects that could contradict those of other caches.
             self.state.doubt.end();
         }
-        let error = failure.chain();
+        let error = Chain(failure).to_string();
         let first_loss = matches!(failure.class, Class::VersionUnusable | Class::Encoding)
             && !listing
             && self.backoff.is_fresh()

@@ -26,6 +26,7 @@ use tokio::time::Instant;
 use self::tls::Identity;
 use self::token_file::TokenFile;
 use self::validity::Validity;
+use crate::chain::Chain;
 use crate::config::{CertificateAndKey, Config, Impersonate, Pem, Trust, User};
 use crate::transport::{BoxError, TransportError};
 
@@ -247,7 +248,7 @@ impl Credentials {
         let (config, shared) = (self.config.clone(), self.current.clone());
         tokio::spawn(async move {
             let built = Snapshot::build(&config, Some(&current)).await;
-            let built = built.map_err(|error| chain(&*error));
+            let built = built.map_err(|error| Chain(&*error).to_string());
             if is_early {
                 renewal.early = Some(Instant::now());
                 if let Err(error) = &built {
@@ -413,21 +414,6 @@ fn basic(name: &str, password: &str) -> Result<HeaderValue, http::header::Invali
         HeaderValue::try_from(format!("Basic {}", STANDARD.encode(format!("{name}:{password}"))))?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-/// An error and its causes in one line, without repetition.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

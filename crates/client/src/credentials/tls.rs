@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_tls::Unverified;
 use parking_lot::Mutex;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
@@ -47,7 +47,7 @@ pub(super) fn client_config(trust: &Trust, identity: Option<&Identity>) -> Resul
             let verifier = RotatingRoots::new(path.clone(), roots.clone())?;
             builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
-        Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider()?))),
+        Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Unverified::verifier()),
     };
     let mut config = match identity {
         None => builder.with_no_client_auth(),
@@ -60,10 +60,6 @@ pub(super) fn client_config(trust: &Trust, identity: Option<&Identity>) -> Resul
     };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
-}
-
-fn provider() -> Result<Arc<CryptoProvider>, BoxError> {
-    CryptoProvider::get_default().cloned().ok_or_else(|| "no cryptography for TLS is installed".into())
 }
 
 fn store(roots: Vec<CertificateDer<'static>>) -> Result<RootCertStore, BoxError> {
@@ -152,44 +148,5 @@ impl ServerCertVerifier for RotatingRoots {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.current().supported_verify_schemes()
-    }
-}
-
-/// Accepts every certificate whose owner has its key (`insecure-skip-tls-verify`).
-#[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _certificate: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -375,7 +375,7 @@ async fn a_token_in_the_kubeconfig_spares_the_plugin() {
 
 /// All texts of an error.
 fn words(error: &BoxError) -> String {
-    format!("{} {error:?} {error:#?}", chain(&**error))
+    format!("{} {error:?} {error:#?}", Chain(&**error))
 }
 
 #[tokio::test]
@@ -410,7 +410,7 @@ async fn a_plugin_that_is_not_there_is_named_with_what_to_do() {
     let mut exec = script("");
     exec.command = PathBuf::from("no-such-plugin");
     exec.install_hint = Some("Install it.".to_owned());
-    let said = chain(&*Credentials::new(with_plugin(exec)).await.err().unwrap());
+    let said = Chain(&*Credentials::new(with_plugin(exec)).await.err().unwrap()).to_string();
     assert!(said.contains("\"no-such-plugin\": it cannot be started: No such file"), "{said}");
     assert!(said.ends_with("Install it."), "{said}");
 }
@@ -424,7 +424,8 @@ async fn a_plugin_that_prints_too_much_does_not_fill_the_memory() {
 
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_hangs_is_ended() {
-    let said = chain(&*Credentials::new(with_plugin(script("exec sleep 1000"))).await.err().unwrap());
+    let said =
+        Chain(&*Credentials::new(with_plugin(script("exec sleep 1000"))).await.err().unwrap()).to_string();
     assert!(said.contains("it did not end within 60 seconds"), "{said}");
 }
 
@@ -437,7 +438,7 @@ async fn a_plugin_that_needs_a_person_is_not_started_without_a_terminal() {
     }
     let mut exec = script("exit 9");
     exec.interactive = Interactive::Always;
-    let said = chain(&*Credentials::new(with_plugin(exec)).await.err().unwrap());
+    let said = Chain(&*Credentials::new(with_plugin(exec)).await.err().unwrap()).to_string();
     assert!(said.contains("standard input is not a terminal"), "{said}");
 }
 
@@ -446,5 +447,5 @@ async fn credentials_that_cannot_be_read_are_named() {
     let mut config = config();
     config.user.token_file = Some("no/such/token".into());
     let error = Credentials::new(config).await.err().unwrap();
-    assert!(chain(&*error).contains("no/such/token"), "{error}");
+    assert!(Chain(&*error).to_string().contains("no/such/token"), "{error}");
 }

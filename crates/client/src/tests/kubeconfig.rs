@@ -1,8 +1,8 @@
 use serde_json::json;
 
 use super::*;
+use crate::chain::Chain;
 use crate::config::Interactive;
-use crate::credentials::chain;
 
 const GOOD: &str = "
 apiVersion: v1
@@ -23,7 +23,7 @@ fn load_text(text: &str, master: Option<&str>) -> Result<Loaded, ConfigError> {
 fn problem(text: &str, master: Option<&str>) -> String {
     match load_text(text, master) {
         Ok(loaded) => panic!("accepted: {}", loaded.config.server),
-        Err(error) => chain(&error),
+        Err(error) => Chain(&error).to_string(),
     }
 }
 
@@ -94,7 +94,7 @@ fn what_client_go_accepts_is_accepted() {
             _ => GOOD.replacen(from, to, 1),
         };
         if let Err(error) = load_text(&text, None) {
-            panic!("{case}: {}", chain(&error));
+            panic!("{case}: {}", Chain(&error));
         }
     }
 }
@@ -141,14 +141,14 @@ fn a_plugin_is_described_as_the_kubeconfig_says() {
 #[test]
 fn files_that_cannot_be_read_are_named() {
     let missing = ConnectOptions { kubeconfig: Some("no/such/file".into()), ..ConnectOptions::default() };
-    let error = load(&missing).err().map(|e| chain(&e)).unwrap_or_default();
+    let error = load(&missing).err().map(|e| Chain(&e).to_string()).unwrap_or_default();
     assert!(error.starts_with("kubeconfig no/such/file: cannot be read"), "{error}");
 
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("binary");
     for bytes in [&[0xff, 0xfe, 0x00][..], &[0xfe, 0xff, 1][..], &[0x80, 0x81][..]] {
         std::fs::write(&file, bytes).unwrap();
-        let error = read(&file).err().map(|e| chain(&e)).unwrap_or_default();
+        let error = read(&file).err().map(|e| Chain(&e).to_string()).unwrap_or_default();
         assert!(error.contains("binary: not a valid kubeconfig"), "{error}");
     }
 }
@@ -233,7 +233,7 @@ fn an_inline_certificate_authority_is_kept_byte_for_byte() {
 fn a_pod_finds_its_server_or_the_error_says_what_is_missing() {
     let dir = tempfile::tempdir().unwrap();
     let refusal = |host: &str, port: &str| {
-        in_cluster(host, port, dir.path()).err().map(|e| chain(&e)).unwrap_or_default()
+        in_cluster(host, port, dir.path()).err().map(|e| Chain(&e).to_string()).unwrap_or_default()
     };
     assert!(refusal("10.0.0.1", "443").contains("token: cannot be read"));
     std::fs::write(dir.path().join("token"), "t").unwrap();
@@ -260,7 +260,7 @@ async fn a_client_key_that_tls_cannot_use_is_named() {
     std::fs::write(&file, GOOD.replace("token: secret", &user)).unwrap();
     let options = ConnectOptions { kubeconfig: Some(file), ..ConnectOptions::default() };
     let Err(error) = crate::connect(&options).await else { panic!("a key of 1024 bits was accepted") };
-    let message = chain(&error);
+    let message = Chain(&error).to_string();
     for want in ["admin.conf", "keys/small.key", "it has 1024 bits", flyball_tls::KEYS] {
         assert!(message.contains(want), "{message}");
     }

@@ -13,7 +13,6 @@ use flyball_runtime::Signal;
 use flyball_runtime::events::{ObjectRef, Recorder};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 
 use crate::nodes::page;
 use crate::objects::Pod;
@@ -91,27 +90,11 @@ impl Exposed {
     }
 
     async fn accept(self: Arc<Self>, listener: TcpListener, address: SocketAddr, target: Target) {
-        let mut connections = JoinSet::new();
-        loop {
-            if connections.len() >= MOST_CONNECTIONS {
-                connections.join_next().await;
-            }
-            while connections.try_join_next().is_some() {}
-            match listener.accept().await {
-                Ok((connection, _)) => {
-                    let (exposed, target) = (self.clone(), target.clone());
-                    connections
-                        .spawn(async move { exposed.serve(connection, &target, address.port()).await });
-                }
-                Err(error) => {
-                    tracing::warn!(%address, %error, "cannot accept a connection");
-                    // One that ends may be what is missing. Without any, this is not going to work.
-                    if connections.join_next().await.is_none() {
-                        return;
-                    }
-                }
-            }
-        }
+        let serve = |connection, _| {
+            let (exposed, target) = (self.clone(), target.clone());
+            async move { exposed.serve(connection, &target, address.port()).await }
+        };
+        match flyball_listen::each_of(MOST_CONNECTIONS, listener, serve).await {}
     }
 }
 

@@ -19,13 +19,11 @@ use std::time::Duration;
 
 use flyball_api::{Key, ObjectMeta, PartialObject, ResourceType, ResourceVersion, Uid, room};
 use flyball_cache::{AnyInformer, Informers, Progress};
-use flyball_client::{Client, Error, List, ListParams};
+use flyball_client::{Chain, Client, Error, List, ListParams};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use tokio::time::Instant;
-
-use crate::error::Chain;
 
 /// How long a key waits for the cache before the cache is listed again.
 const PATIENCE: Duration = Duration::from_secs(30);

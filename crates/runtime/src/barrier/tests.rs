@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_api::{Resource, resource};
-use flyball_cache::{Filter, InformerOptions};
+use flyball_cache::Filter;
 use flyball_client::{Body, ClientOptions, DeleteOptions, Patch, Transport, TransportError};
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
@@ -25,14 +25,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::*;
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::debug::DebugPages;
-use crate::decisions::DecisionLog;
-use crate::events::Recorder;
-use crate::gates::Gates;
-use crate::metrics::Metrics;
-use crate::{Context, Shared};
+use crate::Context;
 
 #[derive(Debug, Deserialize)]
 struct Thing {
@@ -209,21 +202,7 @@ impl Transport for Wire {
 
 fn context(server: &Arc<Server>) -> Context {
     let client = Client::new(Arc::new(Wire(server.clone())), ClientOptions::default());
-    let clock = Clock::system();
-    let shared = Shared {
-        component: "kube-controller-manager",
-        extensions: crate::Extensions::default(),
-        clock,
-        config: Arc::new(Config::default()),
-        gates: Gates::default(),
-        informers: Informers::new(client.clone(), InformerOptions::default()),
-        decisions: DecisionLog::default(),
-        debug: DebugPages::default(),
-        metrics: Metrics::default(),
-        server_ca: None,
-    };
-    let (events, _) = Recorder::new("test", clock, client.clone());
-    Context::new("test", &shared, client.clone(), client, events)
+    crate::scripted::context_of(client).0
 }
 
 /// The owner must wait until the cache has received the deletion of the object.

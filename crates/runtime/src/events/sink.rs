@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use flyball_api::{Key, ResourceType, hash};
-use flyball_client::{Accept, Client, Error, Patch, Request, Verb};
+use flyball_client::{Accept, Chain, Client, Error, Patch, Request, Verb};
 use futures::FutureExt;
 use serde::Serialize;
 use serde::de::IgnoredAny;
@@ -16,7 +16,6 @@ use tokio::sync::mpsc;
 
 use super::correlator::{Correlator, Post};
 use super::{EventType, ObjectRef, Report};
-use crate::error::Chain;
 
 const TRIES: u32 = 12;
 const PAUSE: Duration = Duration::from_secs(10);

@@ -36,8 +36,8 @@ impl Event {
         Self { about: None, type_: EventType::Warning, reason: reason.into(), message: message.into() }
     }
 
-    /// Records it at once, about `object` unless it names another; for code that is not part of a plan.
-    pub fn record(self, events: &Recorder, object: &ObjectRef) {
+    /// Records it at once, about `object` unless it names another; for the few triggers that have no plan.
+    pub fn record_without_plan(self, events: &Recorder, object: &ObjectRef) {
         let Self { about, type_, reason, message } = self;
         events.record(about.as_deref().unwrap_or(object), type_, reason, message.fill("", ""), vec![]);
     }

@@ -17,7 +17,7 @@ use super::{Effect, Group, Order, Plan, Waiting};
 use crate::context::Context;
 use crate::error::{Retry, SyncError};
 use crate::events::{ObjectRef, Recorder};
-use crate::tasks::{Next, era_of_sync};
+use crate::workers::{Next, era_of_sync};
 
 /// The limit of concurrent requests for one key (or one round). An API server handles 200 writes at once by default, for all
 /// clients together (`--max-mutating-requests-inflight`).

@@ -22,14 +22,14 @@ pub use outcome::{Answer, Done, Executed, Failure, Outcome};
 pub use waiting::Waiting;
 pub use write::{Body, ComputePatch, ComputeUpdate, ErrorKinds, Operation, Write};
 
-use crate::tasks::Next;
+use crate::workers::Next;
 
 /// What to do about one key. `T` is the type of the tags with which the controller finds its writes in the [`Outcome`].
 #[derive(Debug)]
 #[must_use = "a plan does nothing until the executor runs it"]
 pub struct Plan<T = ()> {
     /// Writes and events, executed in order. After the first failure, the rest is skipped.
-    pub effects: Vec<Effect<T>>,
+    pub(crate) effects: Vec<Effect<T>>,
     /// The status to write afterwards, also when an effect failed. `None` if the status does not change, or if it depends on
     /// the outcome of the effects.
     pub status: Option<Write>,
@@ -92,6 +92,21 @@ impl<T> Default for Plan<T> {
 impl<T> Plan<T> {
     pub fn of(effects: impl IntoIterator<Item = impl Into<Effect<T>>>) -> Self {
         Self { effects: effects.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    /// What it does, for invariants and tests. Only the executor can take it out of the plan, and so it executes all or nothing.
+    pub fn effects(&self) -> &[Effect<T>] {
+        &self.effects
+    }
+
+    pub fn push(&mut self, effect: impl Into<Effect<T>>) {
+        self.effects.push(effect.into());
+    }
+
+    /// The same after other effects.
+    pub fn preceded_by(mut self, effects: impl IntoIterator<Item = impl Into<Effect<T>>>) -> Self {
+        self.effects.splice(..0, effects.into_iter().map(Into::into));
+        self
     }
 
     /// Does nothing, and syncs the key again after `delay`.

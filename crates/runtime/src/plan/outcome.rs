@@ -5,7 +5,7 @@ use flyball_client::{Error, Verb};
 
 use super::write::ErrorKinds;
 use crate::error::{Retry, SyncError};
-use crate::tasks::Next;
+use crate::workers::Next;
 
 /// The outcome of effects. Effects that were not executed, because an earlier one failed, are not in it.
 #[derive(Debug)]

@@ -13,12 +13,12 @@ proptest::proptest! {
     fn no_request_panics(path in "/[a-z/]{0,12}", query in "[a-z%+&=0-9]{0,24}", accept in "[a-z0-9*/;=,. ]{0,40}") {
         let target = format!("{path}?{query}");
         if let Ok(request) = Request::get(&target).header("accept", &accept).body(()) {
-            routes::route(&pages(), &seldom::SeldomEach::default(), &request.into_parts().0, &path, &Bytes::new());
+            routes::route(&pages(), &flyball_listen::SeldomEach::default(), &request.into_parts().0, &path, &Bytes::new());
         }
         for page in ["/healthz", "/flagz", "/statusz", "/debug/decisions", "/debug/waiting", "/debug/flags/v"] {
             let target = format!("{page}?{query}");
             if let Ok(request) = Request::put(&target).header("accept", &accept).body(()) {
-                routes::route(&pages(), &seldom::SeldomEach::default(), &request.into_parts().0, page, &Bytes::from(query.clone()));
+                routes::route(&pages(), &flyball_listen::SeldomEach::default(), &request.into_parts().0, page, &Bytes::from(query.clone()));
             }
         }
     }

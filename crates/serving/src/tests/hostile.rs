@@ -1,6 +1,6 @@
 //! Hostile clients, over TLS, in memory: silent connections, requests that never end, and malformed ones.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{
@@ -290,10 +290,11 @@ struct Exhausted {
     connection: Mutex<Option<DuplexStream>>,
 }
 
-impl crate::listener::Accept for Exhausted {
+impl flyball_listen::Listener for Exhausted {
     type Stream = DuplexStream;
+    type Address = SocketAddr;
 
-    async fn accept(&self) -> std::io::Result<(DuplexStream, IpAddr)> {
+    async fn accept(&self) -> std::io::Result<(DuplexStream, SocketAddr)> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let fails = {
             let mut failures = self.failures.lock();
@@ -306,7 +307,7 @@ impl crate::listener::Accept for Exhausted {
         }
         let connection = self.connection.lock().take();
         match connection {
-            Some(connection) => Ok((connection, "10.0.0.9".parse().unwrap())),
+            Some(connection) => Ok((connection, "10.0.0.9:1".parse().unwrap())),
             None => std::future::pending().await,
         }
     }

@@ -54,13 +54,6 @@ impl StepError {
 
     /// The whole chain of causes in one line.
     pub fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(next) = cause {
-            text.push_str(": ");
-            text.push_str(&next.to_string());
-            cause = next.source();
-        }
-        text
+        flyball_client::Chain(self).to_string()
     }
 }

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 use super::frames::{self, Frame, Writer};
-use super::{Incoming, outgoing, value};
+use super::{Incoming, value};
 use crate::http::command::{Command, Output, Wanted};
 use crate::http::respond::BoxError;
 
@@ -21,11 +20,7 @@ pub(super) async fn run(
     client: impl AsyncRead + AsyncWrite + Send + 'static,
     command: Command,
 ) -> Result<(), BoxError> {
-    let (from, to) = tokio::io::split(client);
-    let mut from = Incoming::new(from);
-    let (frames, writing) = outgoing(to);
-    let mut tasks = JoinSet::new();
-    tasks.spawn(writing);
+    let (mut from, frames, _writing) = super::opened(client);
     let mut writer = Writer::new();
     let opened = opened(&mut from, &mut writer, &frames, command.wanted);
     let Some(streams) = tokio::time::timeout(PATIENCE, opened).await?? else { return Ok(()) };

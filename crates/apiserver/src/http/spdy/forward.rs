@@ -5,10 +5,9 @@ use std::collections::HashMap;
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, WriteHalf};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 use super::frames::{self, Frame, Writer};
-use super::{Connect, Incoming, outgoing, value};
+use super::{Connect, opened, value};
 use crate::http::respond::BoxError;
 
 /// Streams of one connection that are open at once.
@@ -21,11 +20,7 @@ pub(crate) async fn session(
     client: impl AsyncRead + AsyncWrite + Send + 'static,
     connect: Connect,
 ) -> Result<(), BoxError> {
-    let (from, to) = tokio::io::split(client);
-    let mut from = Incoming::new(from);
-    let (frames, writing) = outgoing(to);
-    let mut tasks = JoinSet::new();
-    tasks.spawn(writing);
+    let (mut from, frames, mut tasks) = opened(client);
     let mut session = Session {
         connect,
         frames,
@@ -142,22 +137,14 @@ async fn send(
 mod tests {
     use super::super::frames::HEADER;
     use super::super::frames::client::Client;
+    use super::super::pod;
     use super::*;
 
-    /// A pod that answers on port 80 with what it was told, once it has been told everything.
-    fn pod() -> Connect {
-        Box::new(|port| {
-            if port != 80 {
-                return Err(format!("nothing listens on port {port}"));
-            }
-            let (mut ours, theirs) = tokio::io::duplex(1024);
-            tokio::spawn(async move {
-                let mut said = String::new();
-                ours.read_to_string(&mut said).await.unwrap();
-                ours.write_all(format!("you said {said}").as_bytes()).await.unwrap();
-            });
-            Ok(theirs)
-        })
+    /// Answers with what it was told, once it has been told everything.
+    async fn repeat(mut client: DuplexStream) -> std::io::Result<()> {
+        let mut said = String::new();
+        client.read_to_string(&mut said).await?;
+        client.write_all(format!("you said {said}").as_bytes()).await
     }
 
     /// The data frames that arrive until both streams have ended: what they say, by stream.
@@ -180,7 +167,7 @@ mod tests {
     #[tokio::test]
     async fn connections_are_forwarded_side_by_side_and_errors_are_told() {
         let (mut client, server) = tokio::io::duplex(64 << 10);
-        let serving = tokio::spawn(session(server, pod()));
+        let serving = tokio::spawn(session(server, pod(repeat)));
         let mut frames = Client::new();
         for (request, port) in [(0, "80"), (1, "81"), (2, "80")] {
             let [id, error, data] = [request, 4 * request + 1, 4 * request + 3].map(|n: u32| n);

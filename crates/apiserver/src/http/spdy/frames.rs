@@ -169,29 +169,39 @@ fn control(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     [&[CONTROL, VERSION, 0, kind, 0, a, b, c][..], &body].concat()
 }
 
-/// What a client would send, for tests.
-#[cfg(test)]
+/// What a client would send, for tests and fuzz targets.
 pub(super) mod client {
     use super::*;
 
     pub(in super::super) struct Client(Compress);
 
     impl Client {
+        #[cfg(test)]
         pub(in super::super) fn new() -> Self {
-            let mut compress = Compress::new(Compression::best(), true);
-            compress.set_dictionary(DICTIONARY).unwrap();
-            Self(compress)
+            Self::with_level(Compression::best()).unwrap()
         }
 
+        pub(in super::super) fn with_level(level: Compression) -> Option<Self> {
+            let mut compress = Compress::new(level, true);
+            compress.set_dictionary(DICTIONARY).ok()?;
+            Some(Self(compress))
+        }
+
+        #[cfg(test)]
         pub(in super::super) fn open(&mut self, stream: u32, headers: &[(&str, &str)]) -> Vec<u8> {
             let mut text = u32::try_from(headers.len()).unwrap().to_be_bytes().to_vec();
             for part in headers.iter().flat_map(|(name, value)| [name, value]) {
                 text.extend(u32::try_from(part.len()).unwrap().to_be_bytes());
                 text.extend(part.as_bytes());
             }
-            let mut compressed = Vec::with_capacity(4096);
-            self.0.compress_vec(&text, &mut compressed, FlushCompress::Sync).unwrap();
-            control(SYN_STREAM, &[&stream.to_be_bytes(), &[0; 6], &compressed])
+            self.open_with(stream, &text).unwrap()
+        }
+
+        /// A new stream with headers that may be malformed.
+        pub(in super::super) fn open_with(&mut self, stream: u32, headers: &[u8]) -> Option<Vec<u8>> {
+            let mut compressed = Vec::with_capacity(4096 + headers.len());
+            self.0.compress_vec(headers, &mut compressed, FlushCompress::Sync).ok()?;
+            Some(control(SYN_STREAM, &[&stream.to_be_bytes(), &[0; 6], &compressed]))
         }
     }
 }

@@ -4,12 +4,13 @@ mod command;
 mod forward;
 mod frames;
 
-use futures::future::BoxFuture;
+use flate2::Compression;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadHalf};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use self::frames::{Frame, HEADER, LONGEST, Reader};
 use super::command::Command;
@@ -117,24 +118,47 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     }
 }
 
-/// The frames that go to a client, and what writes them.
-fn outgoing(
-    mut to: impl AsyncWrite + Unpin + Send + 'static,
-) -> (mpsc::Sender<Vec<u8>>, BoxFuture<'static, ()>) {
+/// A connection: what the client sends, the frames that go to it, and the task that writes them.
+fn opened<C>(client: C) -> (Incoming<ReadHalf<C>>, mpsc::Sender<Vec<u8>>, JoinSet<()>)
+where
+    C: AsyncRead + AsyncWrite + Send + 'static,
+{
+    let (from, mut to) = tokio::io::split(client);
     let (frames, mut waiting) = mpsc::channel::<Vec<u8>>(BACKLOG);
-    let writing = async move {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
         while let Some(frame) = waiting.recv().await {
             if to.write_all(&frame).await.and(to.flush().await).is_err() {
                 return;
             }
         }
         let _ = to.shutdown().await;
-    };
-    (frames, Box::pin(writing))
+    });
+    (Incoming::new(from), frames, tasks)
+}
+
+/// The frame of a client that opens stream 1 with headers that may be malformed, for fuzz targets.
+pub(crate) fn opening(headers: &[u8]) -> Option<Vec<u8>> {
+    frames::client::Client::with_level(Compression::fast())?.open_with(1, headers)
 }
 
 /// A header of a stream.
 fn value<'a>(headers: &'a [(String, String)], wanted: &str) -> &'a str {
     let mut found = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
     found.next().map_or("", |(_, value)| value.as_str())
+}
+
+/// Ports of a pod in tests and fuzz targets: 80 is connected to `answers`, and nothing listens on others.
+pub(crate) fn pod<F>(answers: fn(DuplexStream) -> F) -> Connect
+where
+    F: Future<Output = std::io::Result<()>> + Send + 'static,
+{
+    Box::new(move |port| {
+        if port != 80 {
+            return Err(format!("nothing listens on port {port}"));
+        }
+        let (ours, theirs) = tokio::io::duplex(1024);
+        tokio::spawn(answers(ours));
+        Ok(theirs)
+    })
 }

@@ -20,7 +20,7 @@ const BUFFER: usize = 64 << 10;
 const CHUNK: usize = 16 << 10;
 
 /// Forwards until the client ends the connection.
-pub(super) async fn tunnel(
+pub(crate) async fn tunnel(
     client: impl AsyncRead + AsyncWrite + Send + 'static,
     connect: Connect,
 ) -> Result<(), BoxError> {
@@ -53,7 +53,7 @@ pub(super) async fn tunnel(
 }
 
 /// Forwards one connection to each of the ports.
-pub(super) async fn channels(
+pub(crate) async fn channels(
     client: impl AsyncRead + AsyncWrite + Send + 'static,
     connect: Connect,
     ports: Vec<u16>,
@@ -121,26 +121,17 @@ mod tests {
     use super::super::frames::client;
     use super::*;
 
-    /// A pod that repeats one message on port 80.
-    fn pod() -> Connect {
-        Box::new(|port| {
-            if port != 80 {
-                return Err(format!("nothing listens on port {port}"));
-            }
-            let (mut ours, theirs) = tokio::io::duplex(1024);
-            tokio::spawn(async move {
-                let mut heard = [0; 64];
-                let length = ours.read(&mut heard).await.unwrap();
-                ours.write_all(&heard[..length]).await.unwrap();
-            });
-            Ok(theirs)
-        })
+    /// Repeats one message.
+    async fn repeat(mut client: DuplexStream) -> std::io::Result<()> {
+        let mut heard = [0; 64];
+        let length = client.read(&mut heard).await?;
+        client.write_all(&heard[..length]).await
     }
 
     #[tokio::test]
     async fn ports_have_two_channels_each() {
         let (mut client, server) = tokio::io::duplex(64 << 10);
-        let serving = tokio::spawn(channels(server, pod(), vec![80, 81]));
+        let serving = tokio::spawn(channels(server, spdy::pod(repeat), vec![80, 81]));
         let mut said = async || client::next(&mut client).await.unwrap();
         for (channel, port) in [(0, 80), (1, 80), (2, 81), (3, 81)] {
             assert_eq!(said().await, [channel, port, 0]);

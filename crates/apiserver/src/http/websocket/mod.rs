@@ -15,6 +15,7 @@ use super::command::Command;
 use super::respond::{self, Body, BoxError};
 use super::spdy::Connect;
 use crate::error::ApiError;
+pub(crate) use forward::{channels, tunnel};
 
 /// The GUID of RFC 6455 that a server appends to the client's key.
 const MAGIC: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";

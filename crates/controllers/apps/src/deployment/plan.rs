@@ -49,8 +49,7 @@ pub fn plan(view: &View<'_>, decision: &Decision<'_>) -> Plan<Step> {
         }
         Action::RollBack(rollback) => roll_back(view.deployment, rollback),
     };
-    Plan { effects: decision.actions.iter().map(effect).collect(), ..Plan::default() }
-        .waiting_for(waiting(view, decision))
+    Plan::of(decision.actions.iter().map(effect)).waiting_for(waiting(view, decision))
 }
 
 /// The plan for a Deployment that is not reconciled because of its selector; `None` for any other.

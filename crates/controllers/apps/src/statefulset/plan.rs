@@ -96,7 +96,7 @@ pub fn outdated(outcome: &Outcome<Option<Why>>) -> i32 {
 /// Adds a stage to the plan; returns whether another may follow.
 fn add(plan: &mut Plan<Option<Why>>, order: Order, (pods, waiting): Stage) -> bool {
     if pods.iter().any(|steps| !steps.is_empty()) {
-        plan.effects.push(Group::new(order, pods.into_iter().map(Step::sequence)).into());
+        plan.push(Group::new(order, pods.into_iter().map(Step::sequence)));
     }
     plan.waiting.extend(waiting);
     plan.waiting.is_empty()

@@ -47,7 +47,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         move |change| match triggers::cron_changed(change, cx.clock.now(), &local) {
             When::Now => queue.add(change.key(), priority(change.origin)),
             When::After(delay) => queue.add_after(change.key(), delay),
-            When::Never(event) => event.record(&cx.events, &ObjectRef::of(&**change.object())),
+            When::Never(event) => event.record_without_plan(&cx.events, &ObjectRef::of(&**change.object())),
         }
     });
     tasks.feed(&jobs, &queue, {

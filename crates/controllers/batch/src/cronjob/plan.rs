@@ -3,7 +3,7 @@
 use flyball_api::cron::{InvalidSchedule, Schedule, Zone};
 use flyball_api::{CronJob, Job, Key, Object, Timestamp};
 use flyball_client::{DeleteOptions, Propagation};
-use flyball_runtime::{Effect, ErrorKinds, Event, Message, Plan, Waiting, Write};
+use flyball_runtime::{ErrorKinds, Event, Message, Plan, Waiting, Write};
 use smol_str::format_smolstr;
 
 use super::history::deletion;
@@ -14,8 +14,7 @@ use super::template::{self, job_name};
 pub fn plan(cron: &CronJob, now: Timestamp, local: &Zone) -> Plan<Option<Timestamp>> {
     let mut events = vec![];
     let plan = decide(cron, now, local, &mut events);
-    let effects = events.into_iter().map(Effect::Event).chain(plan.effects).collect();
-    Plan { effects, ..plan }
+    plan.preceded_by(events)
 }
 
 fn decide(cron: &CronJob, now: Timestamp, local: &Zone, events: &mut Vec<Event>) -> Plan<Option<Timestamp>> {

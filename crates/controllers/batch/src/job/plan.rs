@@ -52,14 +52,14 @@ pub fn unknown_mode(job: &Job) -> Option<Event> {
 
 /// Creates or deletes pods, never both. `end` is the end of the Job, if it has ended.
 pub fn plan<'a>(view: &View<'a>, tally: &Tally<'a>, end: Option<&End>) -> Named<'a> {
-    let (name, plan) = match end {
+    let (name, mut plan) = match end {
         Some(end) => ("reconciling", stop(tally, end)),
         None => running(view, tally),
     };
     let deadline = if end.is_none() { time_to_deadline(view) } else { None };
-    let requeue = plan.requeue.into_iter().chain(deadline).min();
-    let waiting: Vec<_> = plan.waiting.into_iter().chain(waiting(view, tally, end)).collect();
-    (name, Plan { requeue, waiting, ..plan })
+    plan.requeue = plan.requeue.into_iter().chain(deadline).min();
+    plan.waiting.extend(waiting(view, tally, end));
+    (name, plan)
 }
 
 /// The plan for a Job that has not ended.

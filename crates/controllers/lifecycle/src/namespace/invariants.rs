@@ -58,5 +58,5 @@ fn wrong_finalize(view: &View<'_>, finalize: &Write) -> Vec<String> {
 }
 
 fn fails(plan: &Plan) -> bool {
-    plan.effects.iter().any(|effect| matches!(effect, Effect::Fail(_)))
+    plan.effects().iter().any(|effect| matches!(effect, Effect::Fail(_)))
 }

@@ -99,7 +99,7 @@ pub fn plan(consumer: &Consumer<'_>, needs: &[EntryNeed]) -> Plan<Creation> {
             }
         }
     }
-    Plan { effects, ..Plan::default() }.waiting_for(waiting)
+    Plan::of(effects).waiting_for(waiting)
 }
 
 fn creation(consumer: &Consumer<'_>, entry: &SmolStr, body: &Value) -> Write<Creation> {

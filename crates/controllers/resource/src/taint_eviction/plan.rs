@@ -62,9 +62,7 @@ pub fn plan(view: &View<'_>) -> Plan {
     let why = "a device that it uses has a NoExecute taint that is not tolerated";
     let delete = Write::delete_with::<Pod>(view.pod.key(), exactly(&view.pod.metadata));
     let writes = mark(view.pod, view.now).into_iter().chain([delete.ignore_only(ErrorKinds::NONE)]);
-    let mut plan = Plan::of([Event::normal(EVENT, "Marking for deletion")]);
-    plan.effects.extend(writes.map(|write| write.why(why).into()));
-    plan
+    Plan::of(writes.map(|write| write.why(why))).preceded_by([Event::normal(EVENT, "Marking for deletion")])
 }
 
 /// Sets the condition `DisruptionTarget`, unless the pod has it.

@@ -97,7 +97,7 @@ proptest! {
             let view = view(&set, &nodes, &pods);
             let planned = plan(&view).unwrap();
             prop_assert_eq!(invariants::check(&view, &planned), Ok(()));
-            if planned.effects.is_empty() {
+            if planned.effects().is_empty() {
                 for on_node in view.daemon_nodes.values() {
                     let (least, most) = (usize::from(on_node.fit.should_run), usize::from(on_node.fit.may_stay));
                     prop_assert!((least..=most).contains(&on_node.pods.len()));

@@ -275,7 +275,7 @@ fn an_invalid_max_unavailable_is_an_error() {
 #[test]
 fn batches_of_a_parallel_set_are_counted_in_pods() {
     let plan = checked("3 parallel", "0", "");
-    let [Step::Group(stage)] = plan.effects.as_slice() else { panic!("{plan}") };
+    let [Step::Group(stage)] = plan.effects() else { panic!("{plan}") };
     // The first pod is one batch, the others are the next: a name conflict delays no other pod.
     let steps = stage.effects.iter().map(|pod| match pod {
         Step::Group(steps) => steps.effects.len(),
@@ -296,7 +296,7 @@ fn only_a_parallel_set_works_concurrently_and_not_during_an_update() {
     ];
     for (set, pods, want) in table {
         let plan = checked(set, pods, "");
-        let orders = plan.effects.iter().map(|stage| match stage {
+        let orders = plan.effects().iter().map(|stage| match stage {
             Step::Group(stage) => stage.order,
             other => panic!("{other:?}"),
         });

@@ -91,7 +91,7 @@ proptest! {
             let view = view(&set, &pods, &no_claims);
             let planned = plan(&view).unwrap();
             prop_assert_eq!(invariants::check(&view, &planned), Ok(()));
-            if planned.effects.is_empty() {
+            if planned.effects().is_empty() {
                 let there: Vec<i32> = world.keys().map(|ordinal| i32::from(*ordinal)).collect();
                 prop_assert_eq!(there, view.ordinals().collect::<Vec<_>>());
                 prop_assert!(world.values().all(String::is_empty), "all updated");

@@ -168,7 +168,7 @@ pub(super) fn checked(set_words: &str, pod_words: &str, claim_words: &str) -> Pl
 /// The plan as text: stages are separated by `;`, and waiting comes after `|`.
 pub(super) fn planned(set_words: &str, pod_words: &str, claim_words: &str) -> String {
     let plan = checked(set_words, pod_words, claim_words);
-    let stages = plan.effects.iter().map(|stage| words(stage).join(", "));
+    let stages = plan.effects().iter().map(|stage| words(stage).join(", "));
     let stages = stages.collect::<Vec<_>>().join("; ");
     let waiting = plan.waiting.iter().map(|waiting| {
         let Waiting::Object { object, until } = waiting else { panic!("{waiting}") };

@@ -21,7 +21,7 @@ fn planned(spec: serde_json::Value, now: &str) -> (String, String) {
         (None, Some(wait)) => format!("wait {}", wait.as_secs()),
         (None, None) => "rest".to_owned(),
     });
-    let reasons = plan.effects.iter().filter_map(|effect| match effect {
+    let reasons = plan.effects().iter().filter_map(|effect| match effect {
         Effect::Event(event) => Some(event.reason.to_string()),
         _ => None,
     });

@@ -91,7 +91,7 @@ impl World {
             self.memory = memory;
             let report = self.memory.take_report();
             self.publish(&report);
-            plans.extend((!plan.effects.is_empty()).then(|| plan.to_string()));
+            plans.extend((!plan.effects().is_empty()).then(|| plan.to_string()));
             let outcome = self.execute(&plan);
             if self.memory.apply_outcome(&outcome, self.now().monotonic).is_none() {
                 assert!(self.memory.take_durations().is_some(), "the round has ended");

@@ -173,8 +173,8 @@ waiting for ResourceClaimTemplate/ns/absent to be created"
     assert!(broken(&Consumer { entries: &entries[1..], ..consumer }).contains("for no entry"));
     let other = ObjectMeta { uid: "uid-other".into(), ..pod.metadata.clone() };
     assert!(broken(&Consumer { meta: &other, ..consumer }).contains("does not own it"));
-    let mut twice = plan(&consumer, &needs);
-    twice.effects.extend(plan(&consumer, &needs).effects);
+    let twice = [&entries[0], &entries[0]].map(|entry| (entry.name.clone(), need(entry)));
+    let twice = plan(&consumer, &twice);
     assert!(check_creations(&consumer, &twice).unwrap_err().contains("the second for its entry"));
 }
 
@@ -267,7 +267,7 @@ fn resource_claims_are_reserved_for_pods_that_the_scheduler_did_not_assign() {
     for (case, entries, recorded, claims, traits, want) in table {
         let pod = pod(entries, recorded, traits);
         let effects = reserve(&pod, None, &World::of(claims), true);
-        let got = Plan { effects, ..Plan::default() }.to_string();
+        let got = Plan::of(effects).to_string();
         let why = "pods app uses it, and was not assigned by the scheduler";
         let update = |name: &str| format!("update ResourceClaim/status ns/{name}: {why}");
         let want = match want.starts_with("fail: ") {

@@ -43,9 +43,9 @@ pub enum CallError {
     )]
     TooMuchOutput { driver: String, call: String },
     #[error(
-        "FlexVolume driver {driver}: {call}: the output is not a JSON object with a status ({status}): {output:?}"
+        "FlexVolume driver {driver}: {call}: the output is not a JSON object with a status ({status}): {output:?}: {why}"
     )]
-    Garbage { driver: String, call: String, status: ExitStatus, output: String, source: serde_json::Error },
+    Garbage { driver: String, call: String, status: ExitStatus, output: String, why: String },
     #[error("FlexVolume driver {driver}: {call}: it reports success, but ended with {status}")]
     Exit { driver: String, call: String, status: ExitStatus },
     #[error("FlexVolume driver {driver}: {call}: the path of the device has more than {PATH_LIMIT} bytes")]
@@ -153,24 +153,34 @@ impl Call {
             },
         };
         match ended {
-            Ok(outputs) => self.answer(&outputs),
+            Ok(outputs) => outputs.answer(self.driver, self.name),
             Err(error) => {
                 kill(&mut child).await;
                 Err(error)
             }
         }
     }
+}
 
-    fn answer(self, outputs: &Outputs) -> Result<Answer, CallError> {
-        let Self { driver, name, .. } = self;
-        let (call, status) = (name.to_owned(), outputs.status);
+/// What a program has written, and how it ended.
+struct Outputs {
+    standard: Vec<u8>,
+    errors: Vec<u8>,
+    status: ExitStatus,
+}
+
+impl Outputs {
+    /// What the driver says with that. Its length is bounded, and so are those of all errors.
+    fn answer(self, driver: String, call: &str) -> Result<Answer, CallError> {
+        let (call, status) = (call.to_owned(), self.status);
         // Upstream reads both as one text, so that a driver can answer on either.
-        let text = if outputs.standard.trim_ascii().is_empty() { &outputs.errors } else { &outputs.standard };
+        let text = if self.standard.trim_ascii().is_empty() { &self.errors } else { &self.standard };
         let answer: Answer = match serde_json::from_slice(text) {
             Ok(answer) => answer,
-            Err(source) => {
-                let output = quote(text);
-                return Err(CallError::Garbage { driver, call, status, output, source });
+            Err(error) => {
+                // It quotes values that have another type than they should.
+                let (output, why) = (quote(text), shortened(&error.to_string(), QUOTED));
+                return Err(CallError::Garbage { driver, call, status, output, why });
             }
         };
         match answer.status.as_str() {
@@ -184,13 +194,6 @@ impl Call {
             }
         }
     }
-}
-
-/// What a program has written, and how it ended.
-struct Outputs {
-    standard: Vec<u8>,
-    errors: Vec<u8>,
-    status: ExitStatus,
 }
 
 enum Unread {
@@ -237,4 +240,10 @@ fn shortened(text: &str, limit: usize) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
+}
+
+/// What a driver says that ends with success and writes this, for fuzz targets (`crates/fuzz`).
+pub fn answer_in(standard: &[u8]) -> Result<Answer, CallError> {
+    let outputs = Outputs { standard: standard.to_vec(), errors: vec![], status: ExitStatus::default() };
+    outputs.answer("example.com/driver".to_owned(), "attach")
 }

@@ -27,7 +27,7 @@ use smol_str::SmolStr;
 use tokio::sync::Semaphore;
 
 use self::call::Call;
-pub use self::call::{Answer, CallError};
+pub use self::call::{Answer, CallError, answer_in};
 use crate::disk::{FlexVolume, flex_name};
 
 /// How often the directory is read.

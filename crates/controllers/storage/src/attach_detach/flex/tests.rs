@@ -10,7 +10,7 @@ use flyball_runtime::Chain;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Drivers, Limits};
+use super::{Drivers, Limits, answer_in};
 use crate::disk::{Disk, FlexVolume};
 
 /// Installs a driver `example.com/lvm`: a shell script, in which `$1` is the call. It is renamed into place, so that it never runs
@@ -197,4 +197,21 @@ async fn drivers_come_and_go() {
     assert!(!drivers.can_attach(name));
     let error = drivers.detach("example.com/lvm/pv", "n1").await.unwrap_err();
     assert_eq!(error.to_string(), "FlexVolume driver example.com/lvm: detach: it is not installed");
+}
+
+#[test]
+fn an_error_quotes_little_of_what_a_driver_prints() {
+    let long = "x".repeat(1 << 20);
+    #[rustfmt::skip]
+    let table = [
+        ("no JSON",           long.clone(),                                                               1000),
+        ("of another type",   format!(r#"{{"status": "Success", "attached": "{long}"}}"#),                1000),
+        ("its own message",   format!(r#"{{"status": "Failure", "message": "{long}"}}"#),                 1100),
+        ("its own status",    format!(r#"{{"status": "{long}"}}"#),                                       1100),
+    ];
+    for (case, output, longest) in table {
+        let error = answer_in(output.as_bytes()).unwrap_err();
+        let text = Chain(&error).to_string();
+        assert!(text.chars().count() < longest, "{case}: {} characters", text.chars().count());
+    }
 }

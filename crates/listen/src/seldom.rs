@@ -9,13 +9,13 @@ use tokio::time::Instant;
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub(super) struct Seldom {
+pub struct Seldom {
     state: Mutex<(Option<Instant>, u64)>,
 }
 
 impl Seldom {
     /// Calls `say` with the number of lines suppressed before this one, or suppresses this one.
-    pub(super) fn say(&self, say: impl FnOnce(u64)) {
+    pub fn say(&self, say: impl FnOnce(u64)) {
         let mut state = self.state.lock();
         let (said, unsaid) = *state;
         if said.is_some_and(|said| said.elapsed() < PAUSE) {
@@ -30,12 +30,12 @@ impl Seldom {
 
 /// The same for each of a few subjects.
 #[derive(Debug, Default)]
-pub(super) struct SeldomEach {
+pub struct SeldomEach {
     subjects: Mutex<BTreeMap<String, Seldom>>,
 }
 
 impl SeldomEach {
-    pub(super) fn say(&self, subject: &str, say: impl FnOnce(u64)) {
+    pub fn say(&self, subject: &str, say: impl FnOnce(u64)) {
         let mut subjects = self.subjects.lock();
         if !subjects.contains_key(subject) {
             subjects.insert(subject.to_owned(), Seldom::default());
