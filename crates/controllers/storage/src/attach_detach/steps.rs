@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flyball_api::VolumeAttachment;
 use flyball_runtime::config::AttachDetach;
 
 use super::caches::DesiredAttachment;
@@ -109,19 +110,53 @@ fn keep_attached<'a>(on_node: &DiskOnNode<'a>, verify_after: Option<Duration>) -
             Some(Step::Report(on_node.node))
         }
         Some(attachment) if !on_node.is_reported && attachment.metadata.is_deleting() => {
-            attach_failed(on_node, DELETED)
+            needed_again(on_node, attachment)
         }
         _ => (!on_node.is_reported).then_some(Step::Report(on_node.node)),
     }
 }
 
-const DELETED: &str = "volume attachment is being deleted";
+/// For a node that has pods that need the disk, and a VolumeAttachment that is being deleted. While the driver detaches the disk
+/// because no pod needed it any more, the pod that needs it again waits, as upstream's does. Otherwise attaching it has failed.
+fn needed_again<'a>(on_node: &DiskOnNode<'a>, attachment: &VolumeAttachment) -> Option<Step<'a>> {
+    match own_detach(on_node, attachment) {
+        OwnDetach::Running { left } => Some(Step::Wait(left)),
+        OwnDetach::Failed(_) | OwnDetach::None => {
+            attach_failed(on_node, "volume attachment is being deleted")
+        }
+    }
+}
+
+/// What has become of the detach that this process has asked the driver for.
+enum OwnDetach {
+    /// The driver has as much time left.
+    Running { left: Duration },
+    /// It has just failed.
+    Failed(String),
+    /// It was not asked, or its failure is recorded already.
+    None,
+}
+
+fn own_detach(on_node: &DiskOnNode<'_>, attachment: &VolumeAttachment) -> OwnDetach {
+    match (&attachment.status.detach_error, on_node.detaching_for) {
+        (_, None) => OwnDetach::None,
+        (Some(error), Some(_)) => OwnDetach::Failed(error.message.to_string()),
+        (None, Some(so_long)) if so_long < DRIVER_TIMEOUT => {
+            OwnDetach::Running { left: DRIVER_TIMEOUT - so_long }
+        }
+        (None, Some(_)) => {
+            let driver = &attachment.spec.attacher;
+            let why = format!("timed out waiting for external-attacher of {driver} CSI driver to detach it");
+            OwnDetach::Failed(why)
+        }
+    }
+}
 
 /// For a node that has pods that need the disk, and a VolumeAttachment that is not attached yet.
 fn attaching<'a>(on_node: &DiskOnNode<'a>, desired: &DesiredAttachment) -> Option<Step<'a>> {
     let attachment = on_node.attachment?;
     if attachment.metadata.is_deleting() {
-        return attach_failed(on_node, DELETED);
+        return needed_again(on_node, attachment);
     }
     if let Some(error) = &attachment.status.attach_error {
         return attach_failed(on_node, &error.message);
@@ -159,21 +194,11 @@ fn detach<'a>(on_node: &DiskOnNode<'a>, force_on_timeout: bool) -> Option<Step<'
         return None;
     }
     if let Some(attachment) = on_node.attachment.filter(|found| found.metadata.is_deleting()) {
-        match (&attachment.status.detach_error, on_node.detaching_for) {
-            (Some(error), _) if !on_node.has_failed => {
-                return Some(Step::DetachFailed(on_node.node, error.message.to_string()));
-            }
-            (None, Some(so_long)) if so_long < DRIVER_TIMEOUT => {
-                return Some(Step::Wait(DRIVER_TIMEOUT - so_long));
-            }
-            (None, Some(_)) => {
-                let driver = &attachment.spec.attacher;
-                let why =
-                    format!("timed out waiting for external-attacher of {driver} CSI driver to detach it");
-                return Some(Step::DetachFailed(on_node.node, why));
-            }
+        match own_detach(on_node, attachment) {
+            OwnDetach::Running { left } => return Some(Step::Wait(left)),
+            OwnDetach::Failed(why) => return Some(Step::DetachFailed(on_node.node, why)),
             // Delete it once more, although that changes nothing: the driver's time begins again.
-            (Some(_), _) | (None, None) => {}
+            OwnDetach::None => {}
         }
     }
     Some(match (on_node.force(force_on_timeout), &on_node.detach_blocker) {

@@ -134,8 +134,16 @@ fn steps_follow_from_desired_and_actual_attachments() {
         ("n1:desired,attached,reported",                    ONCE,            ""),
         ("n1:desired,reported",                             ONCE,            "report n1"),
         ("n1:desired,requested,reported",                   ONCE,            "report n1"),
-        ("n1:desired,deleting",                             ONCE,            "attach-failed n1: volume attachment is being deleted"),
-        ("n1:desired,attached,deleting",                    ONCE,            "attach-failed n1: volume attachment is being deleted"),
+        // needed again while it is being detached
+        ("n1:desired,deleting",                             ONCE,            "wait 100"),
+        ("n1:desired,attached,deleting",                    ONCE,            "wait 100"),
+        ("n1:desired,deleting n2:desired",                  ONCE,            "wait 100"),
+        ("n1:desired,attached,deleting,slow",               ONCE,            "attach-failed n1: volume attachment is being deleted"),
+        ("n1:desired,attached,deleting,error",              ONCE,            "attach-failed n1: volume attachment is being deleted"),
+        ("n1:desired,deleting,before-start",                ONCE,            "attach-failed n1: volume attachment is being deleted"),
+        ("n1:desired,attached,deleting,before-start",       ONCE,            "attach-failed n1: volume attachment is being deleted"),
+        ("n1:desired,attached,deleting,failed",             ONCE,            "attach-failed n1: volume attachment is being deleted"),
+        ("n1:desired,attached,deleting,failed,backoff",     ONCE,            ""),
         ("n1:desired,attached,deleting,reported",           ONCE,            ""),
         // exclusive
         ("n1:desired n2:desired",                           ONCE,            "attach n1"),
