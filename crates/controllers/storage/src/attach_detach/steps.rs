@@ -6,7 +6,7 @@ use flyball_api::VolumeAttachment;
 use flyball_runtime::config::AttachDetach;
 
 use super::caches::DesiredAttachment;
-use super::disk_on_node::{DiskOnNode, FlexAttachment, Force, UNMOUNT_TIMEOUT};
+use super::disk_on_node::{DiskOnNode, FlexAttachment, Force, Operation, UNMOUNT_TIMEOUT};
 use crate::disk::Attacher;
 
 /// How long a driver may take to attach or detach a disk before the attempt counts as failed.
@@ -71,7 +71,10 @@ pub fn steps<'a>(nodes: &[DiskOnNode<'a>], policy: Policy) -> Vec<Step<'a>> {
     for on_node in nodes.iter().filter(|on_node| !on_node.is_deleted) {
         let Some(desired) = on_node.desired else { continue };
         let others = || nodes.iter().filter(|other| other.node != on_node.node);
-        if on_node.is_present() {
+        let deleted = on_node.attachment.filter(|found| found.metadata.is_deleting() && !on_node.is_reported);
+        if let Some(attachment) = deleted {
+            steps.extend(needed_again(on_node, attachment));
+        } else if on_node.is_present() {
             steps.extend(keep_attached(on_node, policy.verify_after));
         } else if on_node.attachment.is_some() {
             steps.extend(attaching(on_node, desired));
@@ -83,7 +86,7 @@ pub fn steps<'a>(nodes: &[DiskOnNode<'a>], policy: Policy) -> Vec<Step<'a>> {
         } else if desired.disk.attacher == Attacher::Node {
             is_attach_planned = true;
             steps.push(Step::AllowNodeAttach(on_node.node));
-        } else if !on_node.is_backing_off {
+        } else if !on_node.is_backing_off(Operation::Attach) {
             is_attach_planned = true;
             steps.push(Step::Attach(on_node.node));
         }
@@ -109,22 +112,19 @@ fn keep_attached<'a>(on_node: &DiskOnNode<'a>, verify_after: Option<Duration>) -
         Some(attachment) if on_node.is_reported && !attachment.status.attached => {
             Some(Step::Report(on_node.node))
         }
-        Some(attachment) if !on_node.is_reported && attachment.metadata.is_deleting() => {
-            needed_again(on_node, attachment)
-        }
         _ => (!on_node.is_reported).then_some(Step::Report(on_node.node)),
     }
 }
 
 /// For a node that has pods that need the disk, and a VolumeAttachment that is being deleted. While the driver detaches the disk
 /// because no pod needed it any more, the pod that needs it again waits, as upstream's does. Otherwise attaching it has failed.
-fn needed_again<'a>(on_node: &DiskOnNode<'a>, attachment: &VolumeAttachment) -> Option<Step<'a>> {
-    match own_detach(on_node, attachment) {
-        OwnDetach::Running { left } => Some(Step::Wait(left)),
-        OwnDetach::Failed(_) | OwnDetach::None => {
-            attach_failed(on_node, "volume attachment is being deleted")
-        }
-    }
+fn needed_again<'a>(on_node: &DiskOnNode<'a>, attachment: &VolumeAttachment) -> Vec<Step<'a>> {
+    let detach_failed = match own_detach(on_node, attachment) {
+        OwnDetach::Running { left } => return vec![Step::Wait(left)],
+        OwnDetach::Failed(why) => Some(Step::DetachFailed(on_node.node, why)),
+        OwnDetach::None => None,
+    };
+    detach_failed.into_iter().chain(attach_failed(on_node, "volume attachment is being deleted")).collect()
 }
 
 /// What has become of the detach that this process has asked the driver for.
@@ -155,9 +155,6 @@ fn own_detach(on_node: &DiskOnNode<'_>, attachment: &VolumeAttachment) -> OwnDet
 /// For a node that has pods that need the disk, and a VolumeAttachment that is not attached yet.
 fn attaching<'a>(on_node: &DiskOnNode<'a>, desired: &DesiredAttachment) -> Option<Step<'a>> {
     let attachment = on_node.attachment?;
-    if attachment.metadata.is_deleting() {
-        return needed_again(on_node, attachment);
-    }
     if let Some(error) = &attachment.status.attach_error {
         return attach_failed(on_node, &error.message);
     }
@@ -172,7 +169,7 @@ fn attaching<'a>(on_node: &DiskOnNode<'a>, desired: &DesiredAttachment) -> Optio
 }
 
 fn attach_failed<'a>(on_node: &DiskOnNode<'a>, why: &str) -> Option<Step<'a>> {
-    (!on_node.is_backing_off).then(|| Step::AttachFailed(on_node.node, why.to_owned()))
+    (!on_node.is_backing_off(Operation::Attach)).then(|| Step::AttachFailed(on_node.node, why.to_owned()))
 }
 
 /// For a managed node without pods that need the disk.
@@ -190,7 +187,7 @@ fn detach<'a>(on_node: &DiskOnNode<'a>, force_on_timeout: bool) -> Option<Step<'
         // Remove it from volumesAttached first, so that the node does not mount a disk that is about to be detached.
         return Some(Step::Report(on_node.node));
     }
-    if !on_node.needs_detach() || on_node.is_backing_off {
+    if !on_node.needs_detach() || on_node.is_backing_off(Operation::Detach) {
         return None;
     }
     if let Some(attachment) = on_node.attachment.filter(|found| found.metadata.is_deleting()) {
