@@ -18,11 +18,6 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Whether the last attempt has failed.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.failures > 0
-    }
-
     /// Whether the last attempt has failed and the next one is not due.
     pub(crate) fn is_active(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now < until)

@@ -39,10 +39,8 @@ pub struct DiskOnNode<'a> {
     pub attaching_for: Duration,
     /// How long ago the driver was asked to detach it; `None` if that attempt has failed, or was made before this process started.
     pub detaching_for: Option<Duration>,
-    /// Whether the last attempt to attach or detach it failed.
-    pub has_failed: bool,
-    /// Whether it failed and the backoff before the next attempt has not passed.
-    pub is_backing_off: bool,
+    /// The operation that failed last, unless one has succeeded since.
+    pub failure: Option<Failure>,
     /// Whether the deletion of the VolumeAttachment is in flight.
     pub is_detaching: bool,
     /// Whether the pods on the node already got the event that the disk is attached to other nodes.
@@ -54,6 +52,22 @@ pub struct DiskOnNode<'a> {
     pub is_deleted: bool,
     /// Why the disk must not be detached, according to the node as it was read from the server just before.
     pub detach_blocker: Option<String>,
+}
+
+/// What a driver does with a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    Attach,
+    Detach,
+}
+
+/// The operation whose last attempt has failed. It does not delay the other one: a disk that could not be attached is detached at
+/// once when it is no longer needed, and the reverse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    pub operation: Operation,
+    /// Whether the backoff before its next attempt has not passed.
+    pub is_backing_off: bool,
 }
 
 /// What is known about a FlexVolume on a node. Nothing but `status.volumesAttached` shows it to other processes.
@@ -164,16 +178,26 @@ impl DiskOnNode<'_> {
 
     /// Whether the driver is attaching or detaching the disk, and has neither reported an error nor exceeded its time.
     pub fn is_in_progress(&self) -> bool {
-        let attachment = self.attachment.filter(|_| !self.has_failed);
-        attachment.is_some_and(|attachment| {
+        self.attachment.is_some_and(|attachment| {
             let status = &attachment.status;
             if attachment.metadata.is_deleting() {
-                status.detach_error.is_none()
+                status.detach_error.is_none() && !self.has_failed(Operation::Detach)
             } else {
                 let is_kept = self.desired.is_none() && self.state.is_mounted;
-                !status.attached && status.attach_error.is_none() && !is_kept
+                let has_failed = status.attach_error.is_some() || self.has_failed(Operation::Attach);
+                !status.attached && !has_failed && !is_kept
             }
         })
+    }
+
+    /// Whether the last attempt to do this has failed.
+    pub fn has_failed(&self, operation: Operation) -> bool {
+        self.failure.is_some_and(|failure| failure.operation == operation)
+    }
+
+    /// Whether that has failed, and the next attempt is not due.
+    pub fn is_backing_off(&self, operation: Operation) -> bool {
+        self.failure.is_some_and(|failure| failure.operation == operation && failure.is_backing_off)
     }
 
     /// Whether the disk, which no pod on the node needs, may be detached now.

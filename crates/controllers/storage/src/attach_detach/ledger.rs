@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::attempts::FlexChange;
 use super::caches::is_managed;
-use super::disk_on_node::{DiskOnNode, FlexAttachment, FlexState};
+use super::disk_on_node::{DiskOnNode, Failure, FlexAttachment, FlexState, Operation};
 use super::steps::Step;
 use crate::backoff::Backoff;
 use crate::disk::is_name_of;
@@ -22,6 +22,10 @@ struct Record {
     undesired_since: Option<Instant>,
     attaching_since: Option<Instant>,
     detaching_since: Option<Instant>,
+    /// Whether the driver was asked to detach it, even if that attempt has failed.
+    is_detach_asked: bool,
+    /// The operation that failed last.
+    failed: Option<Operation>,
     backoff: Backoff,
     is_multi_attach_warned: bool,
     is_node_attach_allowed: bool,
@@ -75,6 +79,32 @@ pub(super) struct Ledger {
 }
 
 impl Record {
+    /// Records that there is no VolumeAttachment any more, or that a FlexVolume is detached. Returns how long detaching it took, if it
+    /// was asked for. Upstream: after a failure, the next attempt finds that it is detached, and is measured; if the disk is needed
+    /// again by then, there is no such attempt.
+    fn end_detach(&mut self, is_desired: bool, now: Instant) -> Option<Duration> {
+        let since = self.detaching_since.take();
+        let is_asked = std::mem::take(&mut self.is_detach_asked);
+        if since.is_some() || self.failed == Some(Operation::Detach) {
+            self.succeeded();
+        }
+        self.attaching_since = None;
+        let is_measured = since.is_some() || (is_asked && !is_desired);
+        is_measured.then(|| since.map_or(Duration::ZERO, |since| now.duration_since(since)))
+    }
+
+    /// An operation begins with the shortest delay after another one.
+    fn failed(&mut self, operation: Operation, now: Instant) {
+        if self.failed.replace(operation) != Some(operation) {
+            self.backoff = Backoff::default();
+        }
+        self.backoff.failed(now);
+    }
+
+    fn succeeded(&mut self) {
+        (self.failed, self.backoff) = (None, Backoff::default());
+    }
+
     /// `device` is the path of the device, if the FlexVolume is in `status.volumesAttached`.
     fn observe_flex(&mut self, device: Option<SmolStr>, now: Instant) {
         match (&self.flex, device) {
@@ -108,10 +138,8 @@ impl Ledger {
         now: Instant,
     ) -> Vec<Detached> {
         let mut detached = vec![];
-        let mut end_detach = |node: &SmolStr, record: &mut Record| {
-            let Some(since) = record.detaching_since.take() else { return };
-            record.backoff = Backoff::default();
-            let took = now.duration_since(since);
+        let mut end_detach = |node: &SmolStr, record: &mut Record, is_desired: bool| {
+            let Some(took) = record.end_detach(is_desired, now) else { return };
             detached.push(Detached { node: node.clone(), took, is_inline: record.is_inline });
         };
         let mut before = self.records.remove(disk).unwrap_or_default();
@@ -139,12 +167,12 @@ impl Ledger {
             if is_attaching || is_attached {
                 record.is_inline = is_inline;
             } else if record.flex == FlexAttachment::None {
-                end_detach(&node, &mut record);
+                end_detach(&node, &mut record, is_desired);
             }
             (node, record)
         };
         let after: FxHashMap<_, _> = observations.map(observe).collect();
-        before.iter_mut().for_each(|(node, record)| end_detach(node, record));
+        before.iter_mut().for_each(|(node, record)| end_detach(node, record, false));
         if !after.is_empty() {
             self.records.insert(disk.into(), after);
         }
@@ -161,7 +189,7 @@ impl Ledger {
                 Step::AllowNodeAttach(node) => self.record(disk, node).is_node_attach_allowed = true,
                 Step::Detach(node, _) => {
                     let record = self.record(disk, node);
-                    record.is_detaching = true;
+                    (record.is_detaching, record.is_detach_asked) = (true, true);
                     record.detaching_since.get_or_insert(now);
                 }
                 Step::WarnMultiAttach(node) => self.record(disk, node).is_multi_attach_warned = true,
@@ -180,8 +208,9 @@ impl Ledger {
             undesired_for: since(record.undesired_since),
             attaching_for: since(record.attaching_since),
             detaching_for: record.detaching_since.map(|since| now.duration_since(since)),
-            has_failed: record.backoff.has_failed(),
-            is_backing_off: record.backoff.is_active(now),
+            failure: record
+                .failed
+                .map(|operation| Failure { operation, is_backing_off: record.backoff.is_active(now) }),
             is_detaching: record.is_detaching,
             is_multi_attach_warned: record.is_multi_attach_warned,
             was_reported: record.was_reported,
@@ -243,17 +272,21 @@ impl Ledger {
     }
 
     /// Records that an attempt to attach or detach has failed. Returns how long it took.
-    pub(super) fn failed(&mut self, disk: &str, node: &str, now: Instant) -> Duration {
+    pub(super) fn failed(&mut self, disk: &str, node: &str, operation: Operation, now: Instant) -> Duration {
         let record = self.record(disk, node);
-        record.backoff.failed(now);
-        let since = record.detaching_since.take().or(record.attaching_since.take());
+        record.failed(operation, now);
+        let attaching_since = record.attaching_since.take();
+        let since = match operation {
+            Operation::Attach => attaching_since,
+            Operation::Detach => record.detaching_since.take(),
+        };
         since.map_or(Duration::ZERO, |since| now.duration_since(since))
     }
 
     /// Records that a disk was attached, or that its VolumeAttachment was deleted. Returns how long attaching took.
     pub(super) fn succeeded(&mut self, disk: &str, node: &str, now: Instant) -> Duration {
         let record = self.record(disk, node);
-        record.backoff = Backoff::default();
+        record.succeeded();
         record.attaching_since.take().map_or(Duration::ZERO, |since| now.duration_since(since))
     }
 
@@ -404,18 +437,65 @@ mod tests {
     }
 
     #[test]
-    fn a_detach_that_succeeds_after_a_failure_ends_the_backoff() {
-        let (mut ledger, now) = (Ledger::default(), Instant::now());
-        let desired = Observation { is_desired: true, ..Observation::default() };
-        for (is_tried_again, want) in [(false, true), (true, false)] {
-            ledger.begin("disk", &[Step::Detach("n1", None)], now);
-            ledger.failed("disk", "n1", now);
+    fn a_detach_that_succeeds_after_a_failure_ends_the_backoff_and_is_measured() {
+        #[rustfmt::skip]
+        let table = [
+            // case                                             asked   tried again  attach failed  desired  measured  failure
+            ("the next attempt is under way",                   true,   true,        false,         true,    true,     None),
+            ("needed again before the next attempt",            true,   false,       false,         true,    false,    None),
+            ("needed again, and attaching has failed since",    true,   false,       true,          true,    false,    Some(Operation::Attach)),
+            ("gone before the next attempt",                    true,   false,       false,         false,   true,     None),
+            ("deleted by somebody else",                        false,  false,       true,          true,    false,    Some(Operation::Attach)),
+        ];
+        for (case, is_asked, is_tried_again, has_attach_failed, is_desired, is_measured, failure) in table {
+            let (mut ledger, now) = (Ledger::default(), Instant::now());
+            if is_asked {
+                ledger.begin("disk", &[Step::Detach("n1", None)], now);
+                ledger.failed("disk", "n1", Operation::Detach, now);
+            }
             if is_tried_again {
                 ledger.begin("disk", &[Step::Detach("n1", None)], now);
             }
-            ledger.observe("disk", [("n1", desired.clone())].into_iter(), now);
-            assert_eq!(ledger.on_node("disk", "n1", now).has_failed, want, "tried again: {is_tried_again}");
+            if has_attach_failed {
+                ledger.failed("disk", "n1", Operation::Attach, now);
+            }
+            for is_measured in [is_measured, false] {
+                let observation = Observation { is_desired, ..Observation::default() };
+                let detached = ledger.observe("disk", [("n1", observation)].into_iter(), now);
+                assert_eq!(!detached.is_empty(), is_measured, "{case}");
+            }
+            let on_node = ledger.on_node("disk", "n1", now);
+            assert_eq!(on_node.failure.map(|failure| failure.operation), failure, "{case}");
         }
+    }
+
+    #[test]
+    fn failures_to_attach_do_not_delay_a_detach_and_the_reverse() {
+        let (mut ledger, now) = (Ledger::default(), Instant::now());
+        let next_attempt = |ledger: &Ledger| ledger.next_attempt("disk", now).map(|delay| delay.as_millis());
+        for want in [500, 1000, 2000] {
+            ledger.failed("disk", "n1", Operation::Attach, now);
+            assert_eq!(next_attempt(&ledger), Some(want));
+        }
+        let on_node = ledger.on_node("disk", "n1", now);
+        assert!(on_node.is_backing_off(Operation::Attach) && !on_node.is_backing_off(Operation::Detach));
+        ledger.failed("disk", "n1", Operation::Detach, now);
+        assert_eq!(next_attempt(&ledger), Some(500));
+        let on_node = ledger.on_node("disk", "n1", now);
+        assert!(on_node.is_backing_off(Operation::Detach) && !on_node.has_failed(Operation::Attach));
+    }
+
+    #[test]
+    fn the_time_of_a_driver_begins_with_its_own_volume_attachment() {
+        let (mut ledger, start) = (Ledger::default(), Instant::now());
+        let later = start + Duration::from_secs(100);
+        let deleted = Observation { is_attaching: true, ..Observation::default() };
+        ledger.begin("disk", &[Step::Detach("n1", None)], start);
+        ledger.observe("disk", [("n1", deleted)].into_iter(), start);
+        let desired = Observation { is_desired: true, ..Observation::default() };
+        ledger.observe("disk", [("n1", desired)].into_iter(), later);
+        ledger.begin("disk", &[Step::Attach("n1")], later);
+        assert_eq!(ledger.on_node("disk", "n1", later).attaching_for, Duration::ZERO);
     }
 
     #[test]
@@ -440,7 +520,7 @@ mod tests {
         let n2 = ledger.on_node("disk", "n2", later);
         assert!(n2.is_detaching);
         assert_eq!(n2.undesired_for, Duration::from_secs(10));
-        assert_eq!(ledger.failed("disk", "n1", later), Duration::from_secs(10));
+        assert_eq!(ledger.failed("disk", "n1", Operation::Attach, later), Duration::from_secs(10));
         assert_eq!(ledger.next_attempt("disk", later), Some(Duration::from_millis(500)));
         let detached = ledger.observe("disk", [("n1", undesired)].into_iter(), later);
         let want = Detached { node: "n2".into(), took: Duration::from_secs(10), is_inline: true };
@@ -449,7 +529,7 @@ mod tests {
         assert!(
             !n1.is_node_attach_allowed
                 && n1.is_multi_attach_warned
-                && n1.is_backing_off
+                && n1.is_backing_off(Operation::Attach)
                 && n1.undesired_for.is_zero()
         );
         assert!(!ledger.on_node("disk", "n2", later).is_detaching);

@@ -25,6 +25,8 @@
 //!   FlexVolume driver called) only when the disk is detached from the first node, also when the driver has failed or is slow;
 //!   upstream then attaches it to both and relies on the driver to refuse one. So when a driver exceeds its two minutes, the pods
 //!   that wait for the disk on other nodes get the event that it is attached elsewhere, not that attaching it has timed out.
+//!   Attaching a disk that is no longer needed before its driver has attached it is taken back at once; upstream waits for the end of
+//!   the attempt and for the next update of the node.
 //!   Nothing is attached to a node that was deleted. Volumes whose handle contains `^` can be detached. A VolumeAttachment whose
 //!   volume was deleted before this process started is deleted (`Caches::orphan`), and so is one for an inline volume of a pod that
 //!   was deleted by then; upstream leaves both. `--attach-detach-reconcile-sync-period` is how often FlexVolume drivers are asked whether volumes are attached;

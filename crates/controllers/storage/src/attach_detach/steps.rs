@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use flyball_api::VolumeAttachment;
 use flyball_runtime::config::AttachDetach;
 
 use super::caches::DesiredAttachment;
-use super::disk_on_node::{DiskOnNode, FlexAttachment, Force, UNMOUNT_TIMEOUT};
+use super::disk_on_node::{DiskOnNode, FlexAttachment, Force, Operation, UNMOUNT_TIMEOUT};
 use crate::disk::Attacher;
 
 /// How long a driver may take to attach or detach a disk before the attempt counts as failed.
@@ -70,7 +71,10 @@ pub fn steps<'a>(nodes: &[DiskOnNode<'a>], policy: Policy) -> Vec<Step<'a>> {
     for on_node in nodes.iter().filter(|on_node| !on_node.is_deleted) {
         let Some(desired) = on_node.desired else { continue };
         let others = || nodes.iter().filter(|other| other.node != on_node.node);
-        if on_node.is_present() {
+        let deleted = on_node.attachment.filter(|found| found.metadata.is_deleting() && !on_node.is_reported);
+        if let Some(attachment) = deleted {
+            steps.extend(needed_again(on_node, attachment));
+        } else if on_node.is_present() {
             steps.extend(keep_attached(on_node, policy.verify_after));
         } else if on_node.attachment.is_some() {
             steps.extend(attaching(on_node, desired));
@@ -82,7 +86,7 @@ pub fn steps<'a>(nodes: &[DiskOnNode<'a>], policy: Policy) -> Vec<Step<'a>> {
         } else if desired.disk.attacher == Attacher::Node {
             is_attach_planned = true;
             steps.push(Step::AllowNodeAttach(on_node.node));
-        } else if !on_node.is_backing_off {
+        } else if !on_node.is_backing_off(Operation::Attach) {
             is_attach_planned = true;
             steps.push(Step::Attach(on_node.node));
         }
@@ -108,21 +112,49 @@ fn keep_attached<'a>(on_node: &DiskOnNode<'a>, verify_after: Option<Duration>) -
         Some(attachment) if on_node.is_reported && !attachment.status.attached => {
             Some(Step::Report(on_node.node))
         }
-        Some(attachment) if !on_node.is_reported && attachment.metadata.is_deleting() => {
-            attach_failed(on_node, DELETED)
-        }
         _ => (!on_node.is_reported).then_some(Step::Report(on_node.node)),
     }
 }
 
-const DELETED: &str = "volume attachment is being deleted";
+/// For a node that has pods that need the disk, and a VolumeAttachment that is being deleted. While the driver detaches the disk
+/// because no pod needed it any more, the pod that needs it again waits, as upstream's does. Otherwise attaching it has failed.
+fn needed_again<'a>(on_node: &DiskOnNode<'a>, attachment: &VolumeAttachment) -> Vec<Step<'a>> {
+    let detach_failed = match own_detach(on_node, attachment) {
+        OwnDetach::Running { left } => return vec![Step::Wait(left)],
+        OwnDetach::Failed(why) => Some(Step::DetachFailed(on_node.node, why)),
+        OwnDetach::None => None,
+    };
+    detach_failed.into_iter().chain(attach_failed(on_node, "volume attachment is being deleted")).collect()
+}
+
+/// What has become of the detach that this process has asked the driver for.
+enum OwnDetach {
+    /// The driver has as much time left.
+    Running { left: Duration },
+    /// It has just failed.
+    Failed(String),
+    /// It was not asked, or its failure is recorded already.
+    None,
+}
+
+fn own_detach(on_node: &DiskOnNode<'_>, attachment: &VolumeAttachment) -> OwnDetach {
+    match (&attachment.status.detach_error, on_node.detaching_for) {
+        (_, None) => OwnDetach::None,
+        (Some(error), Some(_)) => OwnDetach::Failed(error.message.to_string()),
+        (None, Some(so_long)) if so_long < DRIVER_TIMEOUT => {
+            OwnDetach::Running { left: DRIVER_TIMEOUT - so_long }
+        }
+        (None, Some(_)) => {
+            let driver = &attachment.spec.attacher;
+            let why = format!("timed out waiting for external-attacher of {driver} CSI driver to detach it");
+            OwnDetach::Failed(why)
+        }
+    }
+}
 
 /// For a node that has pods that need the disk, and a VolumeAttachment that is not attached yet.
 fn attaching<'a>(on_node: &DiskOnNode<'a>, desired: &DesiredAttachment) -> Option<Step<'a>> {
     let attachment = on_node.attachment?;
-    if attachment.metadata.is_deleting() {
-        return attach_failed(on_node, DELETED);
-    }
     if let Some(error) = &attachment.status.attach_error {
         return attach_failed(on_node, &error.message);
     }
@@ -137,7 +169,7 @@ fn attaching<'a>(on_node: &DiskOnNode<'a>, desired: &DesiredAttachment) -> Optio
 }
 
 fn attach_failed<'a>(on_node: &DiskOnNode<'a>, why: &str) -> Option<Step<'a>> {
-    (!on_node.is_backing_off).then(|| Step::AttachFailed(on_node.node, why.to_owned()))
+    (!on_node.is_backing_off(Operation::Attach)).then(|| Step::AttachFailed(on_node.node, why.to_owned()))
 }
 
 /// For a managed node without pods that need the disk.
@@ -155,25 +187,15 @@ fn detach<'a>(on_node: &DiskOnNode<'a>, force_on_timeout: bool) -> Option<Step<'
         // Remove it from volumesAttached first, so that the node does not mount a disk that is about to be detached.
         return Some(Step::Report(on_node.node));
     }
-    if !on_node.needs_detach() || on_node.is_backing_off {
+    if !on_node.needs_detach() || on_node.is_backing_off(Operation::Detach) {
         return None;
     }
     if let Some(attachment) = on_node.attachment.filter(|found| found.metadata.is_deleting()) {
-        match (&attachment.status.detach_error, on_node.detaching_for) {
-            (Some(error), _) if !on_node.has_failed => {
-                return Some(Step::DetachFailed(on_node.node, error.message.to_string()));
-            }
-            (None, Some(so_long)) if so_long < DRIVER_TIMEOUT => {
-                return Some(Step::Wait(DRIVER_TIMEOUT - so_long));
-            }
-            (None, Some(_)) => {
-                let driver = &attachment.spec.attacher;
-                let why =
-                    format!("timed out waiting for external-attacher of {driver} CSI driver to detach it");
-                return Some(Step::DetachFailed(on_node.node, why));
-            }
+        match own_detach(on_node, attachment) {
+            OwnDetach::Running { left } => return Some(Step::Wait(left)),
+            OwnDetach::Failed(why) => return Some(Step::DetachFailed(on_node.node, why)),
             // Delete it once more, although that changes nothing: the driver's time begins again.
-            (Some(_), _) | (None, None) => {}
+            OwnDetach::None => {}
         }
     }
     Some(match (on_node.force(force_on_timeout), &on_node.detach_blocker) {

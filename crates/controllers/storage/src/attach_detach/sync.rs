@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::attempts::{self, Attempt, DriverAnswer, FlexChange, Measure};
 use super::caches::{BY_TARGET, Caches, DesiredAttachment, is_managed};
-use super::disk_on_node::FlexAttachment;
+use super::disk_on_node::{FlexAttachment, Operation};
 use super::flex::{CallError, SCAN_PERIOD};
 use super::invariants;
 use super::ledger::{Detached, Ledger};
@@ -182,12 +182,12 @@ impl DiskSync {
         let (mut ledger, now, metrics) = (self.0.ledger.lock(), Instant::now(), &self.0.metrics);
         for attempt in attempts {
             let Attempt { node, is_detach, error } = attempt;
+            let operation = if *is_detach { Operation::Detach } else { Operation::Attach };
             if let Some(error) = error {
-                let operation = if *is_detach { "detach" } else { "attach" };
-                tracing::warn!(disk, node, operation, error, "failed; retrying with backoff");
+                tracing::warn!(disk, node, ?operation, error, "failed; retrying with backoff");
             }
             let took = match error {
-                Some(_) => ledger.failed(disk, node, now),
+                Some(_) => ledger.failed(disk, node, operation, now),
                 None => ledger.succeeded(disk, node, now),
             };
             match attempts::measure(view, attempt) {

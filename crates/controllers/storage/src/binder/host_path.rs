@@ -1,4 +1,6 @@
 //! Volumes that are directories of this machine, for tests on a single node. Blocking file system calls.
+//!
+//! Upstream: `pkg/volume/hostpath`, which also gives a new directory the SELinux label of containers.
 
 use std::io;
 use std::path::Path;
@@ -20,12 +22,34 @@ pub(super) fn path_for(claim: &PersistentVolumeClaim) -> String {
 
 /// Creates the directory of a volume.
 pub(super) fn create(path: &str, mode: &str) -> Result<(), String> {
-    use std::os::unix::fs::DirBuilderExt;
     if mode == "Block" {
         return Err(format!("{HOST_PATH} does not support block volume provisioning"));
     }
-    let created = std::fs::DirBuilder::new().recursive(true).mode(0o750).create(path);
-    created.map_err(|error| error.to_string())
+    create_all(Path::new(path))
+}
+
+/// An error names the first directory that cannot be created.
+fn create_all(path: &Path) -> Result<(), String> {
+    use std::os::unix::fs::DirBuilderExt;
+    let failed = |error| error_text("mkdir", path, &error);
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => return Err(failed(io::ErrorKind::NotADirectory.into())),
+        Err(_) => {}
+    }
+    path.parent().map_or(Ok(()), create_all)?;
+    match std::fs::DirBuilder::new().mode(0o750).create(path) {
+        // Another attempt has created it.
+        Err(_) if path.is_dir() => Ok(()),
+        created => created.map_err(failed),
+    }
+}
+
+/// An error of a system call as Go prints it, which is part of events and of `status.message`.
+fn error_text(call: &str, path: &Path, error: &io::Error) -> String {
+    let text = error.to_string();
+    let why = text.split(" (os error").next().unwrap_or_default();
+    format!("{call} {}: {}", path.display(), why.to_lowercase())
 }
 
 /// Removes the directory of a volume with its contents, if it exists.
@@ -38,7 +62,9 @@ pub(super) fn remove(volume: &str, path: Option<&str>) -> Result<(), String> {
     if !is_below_root(path) {
         return Err(format!("host_path deleter only supports /tmp/.+ but received provided {path}"));
     }
-    remove_all(Path::new(path)).map_err(|error| error.to_string())
+    // What in the directory cannot be removed is not known, only why: the standard library removes it safely, but does not say.
+    let path = Path::new(path);
+    remove_all(path).map_err(|error| error_text("unlinkat", path, &error))
 }
 
 fn is_below_root(path: &str) -> bool {
@@ -69,6 +95,24 @@ mod tests {
         assert_eq!((path.len(), path.starts_with("/tmp/hostpath_pv/")), (53, true), "{path}");
         assert_eq!(path, path_for(&claim("a")));
         assert_ne!(path, path_for(&claim("b")));
+    }
+
+    #[test]
+    fn errors_read_as_those_of_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| format!("{}/{name}", folder.path().display());
+        assert_eq!(create(&at("a/b"), "Filesystem"), Ok(()));
+        assert_eq!(create(&at("a/b"), "Filesystem"), Ok(()), "a second attempt");
+        std::fs::write(at("file"), "").unwrap();
+        for path in ["file", "file/a/b"] {
+            let want = format!("mkdir {}: not a directory", at("file"));
+            assert_eq!(create(&at(path), "Filesystem"), Err(want), "{path}");
+        }
+        let denied = io::Error::from_raw_os_error(13);
+        assert_eq!(
+            error_text("unlinkat", Path::new("/tmp/a"), &denied),
+            "unlinkat /tmp/a: permission denied"
+        );
     }
 
     #[test]

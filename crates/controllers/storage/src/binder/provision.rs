@@ -69,7 +69,10 @@ pub(super) fn plan(view: &View<'_>, provisioner: &Provisioner) -> Plan<Tag> {
                  and correctly registered."
             );
             let event = Effect::from(Event::normal("ExternalProvisioning", message));
-            Plan::of(request_provisioning(view.claim, name).map(Effect::from).into_iter().chain([event]))
+            let failed = Event::warning(FAILED, Message::ThenError("Error saving claim: ".into()));
+            let request = request_provisioning(view.claim, name);
+            let request = request.map(|write| write.on_failure(failed).no_event_for(ErrorKinds::CONFLICT));
+            Plan::of(request.map(Effect::from).into_iter().chain([event]))
         }
         (Provisioner::HostPath, Some(class)) => create(view, class),
         (Provisioner::HostPath, None) => Plan::default(),
@@ -98,9 +101,7 @@ pub(super) fn failure(view: &View<'_>) -> Option<String> {
 /// The annotations that ask a provisioner for a volume; `None` if the claim has them.
 fn request_provisioning(claim: &PersistentVolumeClaim, provisioner: &str) -> Option<Write<Tag>> {
     let claim = edit::with_provisioner(claim, provisioner)?;
-    let failed = Event::warning(FAILED, Message::ThenError("Error saving claim: ".into()));
-    let write = writes::claim(claim, "a provisioner is to create a volume for it");
-    Some(write.on_failure(failed).no_event_for(ErrorKinds::CONFLICT))
+    Some(writes::claim(claim, "a provisioner is to create a volume for it"))
 }
 
 /// The next write for a host path volume. Each of them brings the claim back for the next.

@@ -17,6 +17,8 @@ pub(super) enum Record {
     Failed,
     /// An attempt has failed, and the next one is delayed.
     FailedAndDelayed,
+    /// The next attempt is delayed. Upstream: provisionClaimOperation does not count it as an error if the server refuses the volume.
+    Delayed,
     /// The deletion of the volume was requested from the server.
     DeletionRequested,
     /// A claim without a class got the default class, or could not be written.
@@ -36,7 +38,7 @@ pub(super) fn of_claim(view: &claim::View<'_>, step: &Step<'_>, outcome: &Outcom
         Step::Bind(_) => Some(Record::Failed),
         Step::SetClass(_) => Some(Record::ClassSet { is_ok: outcome.is_ok() }),
         Step::Provision(_) if provision::failure(view).is_some() => Some(Record::FailedAndDelayed),
-        Step::Provision(_) if provision::refusal(outcome).is_some() => Some(Record::FailedAndDelayed),
+        Step::Provision(_) if provision::refusal(outcome).is_some() => Some(Record::Delayed),
         // After a conflict the claim is synced again, as after any other change.
         Step::Provision(_) => {
             let failure = outcome.failure()?;

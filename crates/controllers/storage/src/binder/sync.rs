@@ -292,6 +292,7 @@ impl Binder {
                 self.operations.failed(key);
                 self.operations.back_off(key);
             }
+            Record::Delayed => self.operations.back_off(key),
             Record::DeletionRequested => self.operations.deletion_requested(key),
             Record::ClassSet { is_ok } => metrics::class_set(&self.cx.metrics, is_ok),
             Record::RecyclerCreated(pod, uid) => {

@@ -6,7 +6,8 @@
 //! upstream's do.)
 //!
 //! Upstream: `pkg/volume/flexvolume`. What differs: the directory is not created if it does not exist; it is read every ten seconds
-//! instead of being watched; calls have time limits; `getvolumename` is not called, since upstream does not use its answer.
+//! instead of being watched; calls have time limits; `getvolumename` is not called, since upstream does not use its answer; of a
+//! driver that cannot be run or prints no JSON, the event says so, and what it printed (upstream: only the error of the parser).
 
 mod call;
 #[cfg(test)]

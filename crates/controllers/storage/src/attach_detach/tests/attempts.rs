@@ -26,7 +26,7 @@ fn attempts_end_by_failure_or_by_a_detach() {
     assert_eq!(ended("n1:attached,blocked"), "n1 true Some(\"in use\")");
     assert_eq!(ended("n1:deleting,before-start"), "", "the driver has yet to detach it");
     assert_eq!(
-        ended("n1:deleting,error,failed"),
+        ended("n1:deleting,error,detach-failed"),
         "n1 true Some(\"no such disk\")",
         "the status still has the error"
     );

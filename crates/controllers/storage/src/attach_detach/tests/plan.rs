@@ -9,7 +9,9 @@ use serde_json::json;
 
 use super::super::attempts::{Attempt, events_of_failed_calls};
 use super::super::caches::DesiredAttachment;
-use super::super::disk_on_node::{DiskOnNode, FlexAttachment, FlexState, Force, NodeState, UNMOUNT_TIMEOUT};
+use super::super::disk_on_node::{
+    DiskOnNode, Failure, FlexAttachment, FlexState, Force, NodeState, Operation, UNMOUNT_TIMEOUT,
+};
 use super::super::plan::{View, detach_blocker, driver_calls, nodes_to_confirm, plan};
 use super::super::report::{self, Entry, report};
 use super::super::steps::{Policy, Step, steps};
@@ -83,10 +85,22 @@ impl Scene {
                         Duration::ZERO
                     },
                     attaching_for: if has("slow") { Duration::from_secs(120) } else { Duration::ZERO },
-                    detaching_for: (has("deleting") && !has("failed") && !has("before-start"))
-                        .then(|| Duration::from_secs(if has("slow") { 120 } else { 20 })),
-                    has_failed: has("failed"),
-                    is_backing_off: has("backoff"),
+                    detaching_for: (has("deleting")
+                        && !has("detach-failed")
+                        && !has("detach-backoff")
+                        && !has("before-start"))
+                    .then(|| Duration::from_secs(if has("slow") { 120 } else { 20 })),
+                    failure: {
+                        let (attach, detach) = (Operation::Attach, Operation::Detach);
+                        let of = |operation, is_backing_off| Failure { operation, is_backing_off };
+                        let failures = [
+                            ("attach-failed", of(attach, false)),
+                            ("attach-backoff", of(attach, true)),
+                            ("detach-failed", of(detach, false)),
+                            ("detach-backoff", of(detach, true)),
+                        ];
+                        failures.into_iter().find(|(word, _)| has(word)).map(|(_, failure)| failure)
+                    },
                     is_detaching: has("detaching"),
                     is_multi_attach_warned: has("warned"),
                     is_unmanaged: has("unmanaged"),
@@ -128,21 +142,35 @@ fn steps_follow_from_desired_and_actual_attachments() {
         ("n1:desired,requested",                            ONCE,            "wait 120"),
         ("n1:desired,requested,slow",                       ONCE,            "attach-failed n1: timed out waiting for external-attacher of d.example CSI driver to attach volume h"),
         ("n1:desired,requested,error",                      ONCE,            "attach-failed n1: no such disk"),
-        ("n1:desired,requested,error,backoff",              ONCE,            ""),
-        ("n1:desired,backoff",                              ONCE,            ""),
+        ("n1:desired,requested,error,attach-backoff",       ONCE,            ""),
+        ("n1:desired,requested,error,attach-failed",        ONCE,            "attach-failed n1: no such disk"),
+        ("n1:desired,attach-backoff",                       ONCE,            ""),
+        ("n1:desired,detach-backoff",                       ONCE,            "attach n1"),
         ("n1:desired,attached",                             ONCE,            "report n1"),
         ("n1:desired,attached,reported",                    ONCE,            ""),
         ("n1:desired,reported",                             ONCE,            "report n1"),
         ("n1:desired,requested,reported",                   ONCE,            "report n1"),
-        ("n1:desired,deleting",                             ONCE,            "attach-failed n1: volume attachment is being deleted"),
-        ("n1:desired,attached,deleting",                    ONCE,            "attach-failed n1: volume attachment is being deleted"),
+        // needed again while it is being detached
+        ("n1:desired,deleting",                             ONCE,            "wait 100"),
+        ("n1:desired,attached,deleting",                    ONCE,            "wait 100"),
+        ("n1:desired,deleting n2:desired",                  ONCE,            "wait 100"),
+        ("n1:desired,attached,deleting,slow",               ONCE,            "detach-failed n1: timed out waiting for external-attacher of d.example CSI driver to detach it; attach-failed n1: volume attachment is being deleted"),
+        ("n1:desired,attached,deleting,error",              ONCE,            "detach-failed n1: no such disk; attach-failed n1: volume attachment is being deleted"),
+        ("n1:desired,attached,deleting,error,before-start", ONCE,            "attach-failed n1: volume attachment is being deleted"),
+        ("n1:desired,deleting,before-start",                ONCE,            "attach-failed n1: volume attachment is being deleted"),
+        ("n1:desired,attached,deleting,before-start",       ONCE,            "attach-failed n1: volume attachment is being deleted"),
+        ("n1:desired,attached,deleting,detach-backoff",     ONCE,            "attach-failed n1: volume attachment is being deleted"),
+        ("n1:desired,deleting,before-start,attach-failed",  ONCE,            "attach-failed n1: volume attachment is being deleted"),
+        ("n1:desired,deleting,before-start,attach-backoff", ONCE,            ""),
         ("n1:desired,attached,deleting,reported",           ONCE,            ""),
         // exclusive
         ("n1:desired n2:desired",                           ONCE,            "attach n1"),
         ("n1:desired,requested n2:desired",                 ONCE,            "wait 120"),
         ("n1:requested n2:desired",                         ONCE,            "detach n1"),
         ("n1:requested,mounted n2:desired",                 ONCE,            "multi-attach n2"),
-        ("n1:requested,backoff n2:desired",                 ONCE,            ""),
+        ("n1:requested,attach-backoff n2:desired",          ONCE,            "detach n1; multi-attach n2"),
+        ("n1:deleting,attach-backoff n2:desired",           ONCE,            "wait 100"),
+        ("n1:requested,detach-backoff n2:desired",          ONCE,            ""),
         ("n1:requested,error n2:desired",                   ONCE,            "detach n1; multi-attach n2"),
         ("n1:requested,unmanaged n2:desired",               ONCE,            ""),
         ("n1:attached,unmanaged n2:desired",                ONCE,            "multi-attach n2"),
@@ -158,9 +186,9 @@ fn steps_follow_from_desired_and_actual_attachments() {
         ("n1:deleting n2:desired",                          ONCE,            "wait 100"),
         ("n1:deleting,attached n2:desired",                 ONCE,            "wait 100"),
         ("n1:deleting,attached,slow n2:desired",            ONCE,            "detach-failed n1: timed out waiting for external-attacher of d.example CSI driver to detach it"),
-        ("n1:deleting,attached,failed,backoff n2:desired",  ONCE,            "multi-attach n2"),
-        ("n1:deleting,attached,failed n2:desired,warned",   ONCE,            "detach n1"),
-        ("n1:desired,requested,failed,backoff n2:desired",  ONCE,            "wait 120; multi-attach n2"),
+        ("n1:deleting,attached,detach-backoff n2:desired",  ONCE,            "multi-attach n2"),
+        ("n1:deleting,detach-failed n2:desired,warned",     ONCE,            "detach n1"),
+        ("n1:desired,requested,attach-backoff n2:desired",  ONCE,            "wait 120; multi-attach n2"),
         ("n1:deleting,error n2:desired",                    ONCE,            "detach-failed n1: no such disk; multi-attach n2"),
         ("n1:deleting,error,attached n2:desired",           ONCE,            "detach-failed n1: no such disk; multi-attach n2"),
         ("n1:desired n2:desired",                           "ReadWriteMany", "attach n1; attach n2"),
@@ -174,7 +202,8 @@ fn steps_follow_from_desired_and_actual_attachments() {
         // detach
         ("n1:requested",                                    ONCE,            "detach n1"),
         ("n1:attached,reported,unmanaged",                  ONCE,            ""),
-        ("n1:requested,backoff",                            ONCE,            ""),
+        ("n1:requested,attach-backoff",                     ONCE,            "detach n1"),
+        ("n1:requested,detach-backoff",                     ONCE,            ""),
         ("n1:attached,reported",                            ONCE,            "report n1"),
         ("n1:attached,reported,mounted",                    ONCE,            ""),
         ("n1:attached,mounted,unhealthy",                   ONCE,            "wait 360"),
@@ -186,12 +215,14 @@ fn steps_follow_from_desired_and_actual_attachments() {
         ("n1:deleting",                                     ONCE,            "wait 100"),
         ("n1:deleting,slow",                                ONCE,            "detach-failed n1: timed out waiting for external-attacher of d.example CSI driver to detach it"),
         ("n1:deleting,before-start",                        ONCE,            "detach n1"),
-        ("n1:deleting,failed",                              ONCE,            "detach n1"),
-        ("n1:deleting,failed,backoff",                      ONCE,            ""),
+        ("n1:deleting,detach-failed",                       ONCE,            "detach n1"),
+        ("n1:deleting,detach-backoff",                      ONCE,            ""),
         ("n1:deleting,mounted,before-start",                ONCE,            ""),
         ("n1:deleting,error",                               ONCE,            "detach-failed n1: no such disk"),
-        ("n1:deleting,error,failed",                        ONCE,            "detach n1"),
-        ("n1:deleting,error,failed,backoff",                ONCE,            ""),
+        ("n1:deleting,error,before-start",                  ONCE,            "detach n1"),
+        ("n1:deleting,error,attach-backoff",                ONCE,            "detach-failed n1: no such disk"),
+        ("n1:deleting,error,detach-failed",                 ONCE,            "detach n1"),
+        ("n1:deleting,error,detach-backoff",                ONCE,            ""),
     ];
     for (nodes, mode, want) in table {
         let scene = Scene::new(nodes, By::Csi, mode);
@@ -291,9 +322,10 @@ fn a_flex_volume_is_attached_and_detached_by_its_driver() {
     let table = [
         // nodes, mode, steps
         ("n1:desired",                                  ONCE,            "attach n1"),
-        ("n1:desired,backoff",                          ONCE,            ""),
+        ("n1:desired,attach-backoff",                   ONCE,            ""),
+        ("n1:desired,detach-backoff",                   ONCE,            "attach n1"),
         ("n1:desired,error",                            ONCE,            "attach n1"),
-        ("n1:desired,error,backoff",                    ONCE,            ""),
+        ("n1:desired,error,attach-backoff",             ONCE,            ""),
         ("n1:desired,attached",                         ONCE,            "report n1"),
         ("n1:desired,attached,reported",                ONCE,            "wait 50"),
         ("n1:desired,attached,reported,old",            ONCE,            "verify n1"),
@@ -302,14 +334,15 @@ fn a_flex_volume_is_attached_and_detached_by_its_driver() {
         ("n1:desired n2:desired",                       ONCE,            "attach n1"),
         ("n1:desired n2:desired",                       "ReadWriteMany", "attach n1; attach n2"),
         ("n1:error n2:desired",                         ONCE,            "detach n1; multi-attach n2"),
-        ("n1:error,backoff n2:desired,warned",          ONCE,            ""),
+        ("n1:error,detach-backoff n2:desired,warned",   ONCE,            ""),
         ("n1:attached,reported n2:desired",             ONCE,            "report n1; multi-attach n2"),
         // detach
         ("n1:attached,reported",                        ONCE,            "report n1"),
         ("n1:attached,reported,mounted",                ONCE,            ""),
         ("n1:attached",                                 ONCE,            "detach n1"),
         ("n1:attached,blocked",                         ONCE,            "detach-failed n1: in use"),
-        ("n1:attached,backoff",                         ONCE,            ""),
+        ("n1:attached,detach-backoff",                  ONCE,            ""),
+        ("n1:error,attach-backoff",                     ONCE,            "detach n1"),
         ("n1:error",                                    ONCE,            "detach n1"),
         ("n1:attached,mounted,unhealthy,overdue",       ONCE,            "force n1: timeout"),
         ("n1:attached,mounted,unhealthy,node-deleted",  ONCE,            "wait 360"),
@@ -490,7 +523,7 @@ fn an_event_names_the_pods_that_have_the_disk() {
     }
 }
 
-const WORDS: [&str; 21] = [
+const WORDS: [&str; 23] = [
     "no-driver",
     "lost",
     "old",
@@ -507,8 +540,10 @@ const WORDS: [&str; 21] = [
     "overdue",
     "slow",
     "before-start",
-    "failed",
-    "backoff",
+    "attach-failed",
+    "attach-backoff",
+    "detach-failed",
+    "detach-backoff",
     "unmanaged",
     "warned",
     "blocked",

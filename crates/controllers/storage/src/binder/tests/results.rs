@@ -53,7 +53,7 @@ fn the_operation_of_a_claim_ends_fails_or_is_delayed() {
         ("somebody else changed the claim", claim("c"),                   None,      Some(&csi),  conflict(),  None),
         ("it could not be asked",          claim("c"),                    None,      Some(&csi),  forbidden(), Some(Record::Failed)),
         ("no volume can be provisioned",   cloned,                        None,      Some(&host), ok(),        Some(Record::FailedAndDelayed)),
-        ("the server refuses the volume",  claim("c"),                    None,      Some(&host), failed(Tag::Other, Verb::Create, "Forbidden"), Some(Record::FailedAndDelayed)),
+        ("the server refuses the volume",  claim("c"),                    None,      Some(&host), failed(Tag::Other, Verb::Create, "Forbidden"), Some(Record::Delayed)),
         ("nothing to do",                  claim("c names=a"),            None,      None,        ok(),        None),
     ];
     for (case, claim, volumes, class, outcome, want) in table {
