@@ -34,6 +34,7 @@ pub(crate) fn run(server: &Inner) -> Result<(), ApiError> {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"since": today},
                "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking", "namespace": "kube-system"}}),
     )?;
+    trust(server)?;
     let ranges: Vec<String> = server.options.service_cidrs.iter().map(ToString::to_string).collect();
     ensure(
         server,
@@ -60,6 +61,32 @@ pub(crate) fn run(server: &Inner) -> Result<(), ApiError> {
     }
 }
 
+/// Tells servers that delegate authentication to this one whom it trusts, and by what they recognise it.
+fn trust(server: &Inner) -> Result<(), ApiError> {
+    let mut data = serde_json::Map::new();
+    let mut say = |name: &str, text: &str| drop(data.insert(name.to_owned(), json!(text)));
+    if let Some(authorities) = &server.options.client_ca {
+        say("client-ca-file", authorities);
+    }
+    if let Some(proxy) = &server.options.front_proxy {
+        say("requestheader-client-ca-file", &proxy.authority);
+        say("requestheader-allowed-names", &json!([proxy.name]).to_string());
+        say("requestheader-username-headers", r#"["X-Remote-User"]"#);
+        say("requestheader-uid-headers", r#"["X-Remote-Uid"]"#);
+        say("requestheader-group-headers", r#"["X-Remote-Group"]"#);
+        say("requestheader-extra-headers-prefix", r#"["X-Remote-Extra-"]"#);
+    }
+    if data.is_empty() {
+        return Ok(());
+    }
+    own(
+        server,
+        "kube-system",
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data,
+               "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"}}),
+    )
+}
+
 /// Makes the `kubernetes` service lead to this server. Clients may not write loopback addresses into such objects, but where the
 /// server listens on no other, that is where it can be reached.
 fn lead_here(server: &Inner, endpoint: SocketAddr) -> Result<(), ApiError> {
@@ -67,6 +94,7 @@ fn lead_here(server: &Inner, endpoint: SocketAddr) -> Result<(), ApiError> {
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
     own(
         server,
+        "default",
         json!({"apiVersion": "v1", "kind": "Endpoints",
                "metadata": {"name": "kubernetes", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
                "subsets": [{"addresses": [{"ip": ip}], "ports": ports}]}),
@@ -74,21 +102,22 @@ fn lead_here(server: &Inner, endpoint: SocketAddr) -> Result<(), ApiError> {
     let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
     own(
         server,
+        "default",
         json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
                "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
                "addressType": family, "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}], "ports": ports}),
     )
 }
 
-/// Writes an object of the default namespace that only this server changes.
-fn own(server: &Inner, object: Value) -> Result<(), ApiError> {
+/// Writes an object that only this server changes.
+fn own(server: &Inner, namespace: &str, object: Value) -> Result<(), ApiError> {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let Some(resource) = server.catalog.by_kind(text("apiVersion"), text("kind")) else { return Ok(()) };
     let user = system_user();
     let mut ops = Ops::internal(server, &resource, &user);
     ops.manager = "kube-apiserver";
     let object = ops.decode(object)?;
-    ops.write_own("default", object)
+    ops.write_own(namespace, object)
 }
 
 /// Creates an object unless it exists.

@@ -8,6 +8,7 @@ use http::request;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use crate::aggregation::Delegated;
 use crate::error::ApiError;
 use crate::health;
 use crate::http::negotiate::Accept;
@@ -16,32 +17,36 @@ use crate::http::respond;
 use crate::registry::{Subresource, Verbs};
 use crate::resource::Resource;
 use crate::server::Inner;
-use crate::store::{Entry, ShelfId};
 use crate::verbs::Answer;
 
-/// Upstream's order of groups in discovery; others follow in the order of their creation.
-const GROUP_ORDER: [&str; 20] = [
-    "apiregistration.k8s.io",
-    "apps",
-    "events.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "networking.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "storage.k8s.io",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "scheduling.k8s.io",
-    "coordination.k8s.io",
-    "node.k8s.io",
-    "discovery.k8s.io",
-    "resource.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
+/// Upstream's priorities of groups, by which discovery is sorted.
+const PRIORITIES: [(&str, i64); 20] = [
+    ("apiregistration.k8s.io", 18_000),
+    ("apps", 17_800),
+    ("events.k8s.io", 17_750),
+    ("authentication.k8s.io", 17_700),
+    ("authorization.k8s.io", 17_600),
+    ("autoscaling", 17_500),
+    ("batch", 17_400),
+    ("certificates.k8s.io", 17_300),
+    ("networking.k8s.io", 17_200),
+    ("policy", 17_100),
+    ("rbac.authorization.k8s.io", 17_000),
+    ("storage.k8s.io", 16_800),
+    ("admissionregistration.k8s.io", 16_700),
+    ("apiextensions.k8s.io", 16_700),
+    ("scheduling.k8s.io", 16_600),
+    ("coordination.k8s.io", 16_500),
+    ("node.k8s.io", 16_300),
+    ("discovery.k8s.io", 16_200),
+    ("resource.k8s.io", 16_200),
+    ("flowcontrol.apiserver.k8s.io", 16_100),
 ];
+/// The priority of groups with custom resources, and that of their versions.
+const CUSTOM: i64 = 1000;
+const CUSTOM_VERSION: i64 = 100;
+/// The groups of built-in resources that are off by default follow the others.
+const OTHER_BUILTIN: i64 = 15_900;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -86,7 +91,7 @@ pub(crate) fn answer(
         }
         "" => json!({"paths": paths(&served(server).groups)}),
         _ => {
-            if let Some(bytes) = group_or_version(&served(server), path, info)? {
+            if let Some(bytes) = group_or_version(&served(server), path, info) {
                 return Ok(respond::json(200, bytes, accept).into());
             }
             let document = crate::openapi::answer(server, path, text, accept);
@@ -125,8 +130,22 @@ fn wants_aggregated(accept: &str) -> bool {
     })
 }
 
-/// Resources by version.
-type Versions = BTreeMap<String, Vec<Arc<Resource>>>;
+/// A version of a group.
+enum Version {
+    Here(Vec<Arc<Resource>>),
+    There(Delegated),
+}
+
+impl Version {
+    fn priority(&self) -> i64 {
+        match self {
+            Version::Here(_) => CUSTOM_VERSION,
+            Version::There(delegated) => delegated.remote.version_priority,
+        }
+    }
+}
+
+type Versions = BTreeMap<String, Version>;
 
 /// The documents of discovery for the resources that are served now. Clients ask for them far more often than they change.
 #[derive(Default)]
@@ -134,8 +153,8 @@ pub(crate) struct Cache(Mutex<Option<Arc<Served>>>);
 
 /// What was served at some time.
 struct Served {
-    /// The generation of the catalog, and the versions that other servers serve.
-    of: (u64, Vec<(String, String)>),
+    /// The generations of the catalog, and of what other servers serve.
+    of: (u64, u64),
     /// In upstream's order.
     groups: Vec<(String, Versions)>,
     /// By path or another name; each is made when it is first asked for.
@@ -155,12 +174,12 @@ impl Served {
 
 /// What is served now.
 fn served(server: &Inner) -> Arc<Served> {
-    let of = (server.catalog.generation(), delegated(server));
+    let of = (server.catalog.generation(), server.aggregation.generation());
     let mut cache = server.discovery.0.lock();
     match &*cache {
         Some(served) if served.of == of => Arc::clone(served),
         _ => {
-            let groups = by_group(server.catalog.all(), &of.1);
+            let groups = by_group(server.catalog.all(), server.aggregation.delegated());
             let fresh = Arc::new(Served { of, groups, documents: Mutex::default() });
             *cache = Some(Arc::clone(&fresh));
             fresh
@@ -169,42 +188,33 @@ fn served(server: &Inner) -> Arc<Served> {
 }
 
 /// Resources by group, then version; groups in upstream's order.
-fn by_group(resources: Vec<Arc<Resource>>, delegated: &[(String, String)]) -> Vec<(String, Versions)> {
-    let mut out: Vec<(String, Versions)> = Vec::new();
+fn by_group(resources: Vec<Arc<Resource>>, delegated: Vec<Delegated>) -> Vec<(String, Versions)> {
+    let mut out: Vec<(String, i64, Versions)> = Vec::new();
     for resource in resources {
-        let place = out.iter().position(|(group, _)| *group == resource.group.as_str());
-        let place = place.unwrap_or_else(|| {
-            out.push((resource.group.to_string(), BTreeMap::new()));
+        let group = resource.group.as_str();
+        let place = out.iter().position(|(known, ..)| known == group).unwrap_or_else(|| {
+            let known = PRIORITIES.iter().find(|(known, _)| *known == group).map(|(_, priority)| *priority);
+            let usual = if resource.custom.is_some() { CUSTOM } else { OTHER_BUILTIN };
+            out.push((group.to_owned(), known.unwrap_or(usual), BTreeMap::new()));
             out.len() - 1
         });
-        out[place].1.entry(resource.version.to_string()).or_default().push(resource);
+        let version = out[place].2.entry(resource.version.to_string());
+        if let Version::Here(list) = version.or_insert_with(|| Version::Here(Vec::new())) {
+            list.push(resource);
+        }
     }
-    for (group, version) in delegated {
-        let place = out.iter().position(|(known, _)| known == group).unwrap_or_else(|| {
-            out.push((group.clone(), BTreeMap::new()));
+    for delegated in delegated {
+        let (group, version) = (delegated.remote.group.to_string(), delegated.remote.version.to_string());
+        let priority = delegated.remote.group_priority;
+        let place = out.iter().position(|(known, ..)| *known == group).unwrap_or_else(|| {
+            out.push((group, priority, BTreeMap::new()));
             out.len() - 1
         });
-        out[place].1.entry(version.clone()).or_default();
+        out[place].1 = out[place].1.max(priority);
+        out[place].2.insert(version, Version::There(delegated));
     }
-    out.sort_by_key(|(group, _)| GROUP_ORDER.iter().position(|known| known == group).unwrap_or(usize::MAX));
-    out
-}
-
-/// Versions of groups that an APIService delegates to another server. That server is never contacted, so only their names are
-/// known.
-fn delegated(server: &Inner) -> Vec<(String, String)> {
-    let services = server.store.all(&ShelfId::new("apiregistration.k8s.io", "apiservices"), None);
-    let named = |entry: &Arc<Entry>| {
-        let spec = &entry.value()["spec"];
-        let text = |field: &str| spec[field].as_str().map(str::to_owned);
-        spec["service"].is_object().then_some((text("group")?, text("version")?))
-    };
-    services.iter().filter_map(named).collect()
-}
-
-/// Whether an APIService delegates this version of a group to another server.
-pub(crate) fn is_delegated(server: &Inner, group: &str, version: &str) -> bool {
-    delegated(server).iter().any(|(g, v)| g == group && v == version)
+    out.sort_by_key(|(_, priority, _)| std::cmp::Reverse(*priority));
+    out.into_iter().map(|(group, _, versions)| (group, versions)).collect()
 }
 
 /// How versions of a group are ranked; the highest is preferred: stable, beta, alpha, each by its numbers (`v2`, `v1`,
@@ -242,15 +252,15 @@ impl Priority {
 }
 
 /// Versions, the preferred one first.
-fn ordered<'a>(versions: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
-    let mut list: Vec<&String> = versions.collect();
-    list.sort_by_key(|version| std::cmp::Reverse(Priority::of(version)));
+fn ordered(versions: &Versions) -> Vec<(&String, &Version)> {
+    let mut list: Vec<(&String, &Version)> = versions.iter().collect();
+    list.sort_by_key(|(name, version)| std::cmp::Reverse((version.priority(), Priority::of(name))));
     list
 }
 
 fn group_value(group: &str, versions: &Versions) -> Value {
-    let entry = |version: &&String| json!({"groupVersion": format!("{group}/{version}"), "version": version});
-    let versions: Vec<Value> = ordered(versions.keys()).iter().map(entry).collect();
+    let entry = |(version, _): &(&String, &Version)| json!({"groupVersion": format!("{group}/{version}"), "version": version});
+    let versions: Vec<Value> = ordered(versions).iter().map(entry).collect();
     json!({"name": group, "versions": versions, "preferredVersion": versions.first()})
 }
 
@@ -261,14 +271,11 @@ fn groups(all: &[(String, Versions)]) -> Vec<Value> {
         .collect()
 }
 
-fn group_or_version(served: &Served, path: &str, info: &RequestInfo) -> Result<Option<Bytes>, ApiError> {
+fn group_or_version(served: &Served, path: &str, info: &RequestInfo) -> Option<Bytes> {
     if !(info.path.starts_with("/api/") || info.path.starts_with("/apis/")) {
-        return Ok(None);
+        return None;
     }
-    let Some((group, versions)) = served.groups.iter().find(|(group, _)| *group == info.group.as_str())
-    else {
-        return Ok(None);
-    };
+    let (group, versions) = served.groups.iter().find(|(group, _)| *group == info.group.as_str())?;
     if info.version.is_empty() {
         let one = |_: &Served| {
             let mut value = group_value(group, versions);
@@ -276,12 +283,10 @@ fn group_or_version(served: &Served, path: &str, info: &RequestInfo) -> Result<O
             value["apiVersion"] = json!("v1");
             value
         };
-        return Ok(Some(served.document(path, one)));
+        return Some(served.document(path, one));
     }
-    let Some(resources) = versions.get(info.version.as_str()) else { return Ok(None) };
-    if resources.is_empty() {
-        return Err(ApiError::unavailable("service unavailable"));
-    }
+    // Requests for other servers do not arrive here.
+    let Some(Version::Here(resources)) = versions.get(info.version.as_str()) else { return None };
     let list = |_: &Served| {
         let list: Vec<Value> = resources.iter().flat_map(|resource| plain(resource)).collect();
         let group_version = crate::resource::join(group, &info.version);
@@ -291,7 +296,7 @@ fn group_or_version(served: &Served, path: &str, info: &RequestInfo) -> Result<O
         }
         out
     };
-    Ok(Some(served.document(path, list)))
+    Some(served.document(path, list))
 }
 
 /// A resource and its subresources in plain discovery.
@@ -366,15 +371,9 @@ fn aggregated(all: &[(String, Versions)], core: bool) -> Value {
         .iter()
         .filter(|(group, _)| group.is_empty() == core)
         .map(|(group, versions)| {
-            let list = ordered(versions.keys());
-            let versions: Vec<Value> = list
-                .iter()
-                .map(|version| {
-                    let resources: Vec<Value> =
-                        versions[*version].iter().map(|r| aggregated_resource(r)).collect();
-                    let freshness = if resources.is_empty() { "Stale" } else { "Current" };
-                    json!({"version": version, "resources": resources, "freshness": freshness})
-                })
+            let versions: Vec<Value> = ordered(versions)
+                .into_iter()
+                .map(|(name, version)| aggregated_version(name, version))
                 .collect();
             let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
             json!({"metadata": metadata, "versions": versions})
@@ -383,6 +382,16 @@ fn aggregated(all: &[(String, Versions)], core: bool) -> Value {
     json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
     })
+}
+
+fn aggregated_version(name: &str, version: &Version) -> Value {
+    let current =
+        |resources: Vec<Value>| json!({"version": name, "resources": resources, "freshness": "Current"});
+    match version {
+        Version::Here(resources) => current(resources.iter().map(|r| aggregated_resource(r)).collect()),
+        Version::There(Delegated { resources: Some(resources), .. }) => current(resources.clone()),
+        Version::There(_) => json!({"version": name, "freshness": "Stale"}),
+    }
 }
 
 fn aggregated_resource(resource: &Resource) -> Value {
@@ -456,9 +465,9 @@ mod tests {
             "v1beta2",
             "v1beta1",
         ];
-        let mixed: Vec<String> = mixed.iter().map(|name| (*name).to_owned()).collect();
+        let mixed = mixed.iter().map(|name| ((*name).to_owned(), Version::Here(Vec::new()))).collect();
         let want = "v10 v2 v1 v11beta2 v10beta3 v3beta1 v1beta2 v1beta1 v12alpha1 v1alpha1 foo1 foo10";
-        let order: Vec<&str> = ordered(mixed.iter()).into_iter().map(String::as_str).collect();
+        let order: Vec<&str> = ordered(&mixed).into_iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(order.join(" "), want);
     }
 

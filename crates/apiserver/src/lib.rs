@@ -3,6 +3,7 @@
 
 mod addresses;
 mod admission;
+mod aggregation;
 mod apply;
 mod audit;
 mod authn;
@@ -43,8 +44,8 @@ mod webhook;
 pub use crate::audit::{Audit, Record, Stage};
 pub use crate::http::respond::{Body, BoxError};
 pub use crate::options::{
-    Amounts, Authorization, Clock, InPod, Kubelet, Log, Options, Page, PodUsage, Process, Ran, StaticToken,
-    Streams, Uids,
+    Amounts, Authorization, Clock, FrontProxy, InPod, Kubelet, Log, Options, Page, PodUsage, Process, Ran,
+    StaticToken, Streams, Uids,
 };
 pub use crate::serve::{Plain, TlsError, refuse, serve, serve_and_plainly, tls};
 pub use crate::server::{ApiServer, Inner, StartError};

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use smol_str::SmolStr;
 use tokio::io::{AsyncWriteExt as _, DuplexStream};
 
+use crate::pki::Pair;
 use crate::registry::User;
 use crate::store::{Limits, Snapshot};
 
@@ -151,6 +152,17 @@ pub trait Kubelet: Send + Sync {
     }
 }
 
+/// How aggregated API servers recognise this server, whom they let say who the user of a request is.
+#[derive(Clone)]
+pub struct FrontProxy {
+    /// The certificate that this server presents.
+    pub client: Pair,
+    /// PEM of the authority that has signed it.
+    pub authority: String,
+    /// Its common name.
+    pub name: String,
+}
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Uids {
     #[default]
@@ -212,6 +224,10 @@ pub struct Options {
     pub advertise: String,
     /// Where the server listens, for the endpoints of the `kubernetes` service; they are not written without it.
     pub endpoint: Option<SocketAddr>,
+    /// PEM of the authorities whose clients are trusted, for other servers that delegate authentication to this one.
+    pub client_ca: Option<String>,
+    /// Without it, aggregated API servers get the user of a request, but no certificate.
+    pub front_proxy: Option<FrontProxy>,
     /// Further pages by path, such as `/debug/decisions`. RBAC applies to them as to other paths.
     pub pages: BTreeMap<String, Page>,
 }
@@ -245,6 +261,8 @@ impl Default for Options {
             kubelet: None,
             advertise: "127.0.0.1:6443".to_owned(),
             endpoint: None,
+            client_ca: None,
+            front_proxy: None,
             pages: BTreeMap::new(),
         }
     }

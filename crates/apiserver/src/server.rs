@@ -16,6 +16,7 @@ use rand::rngs::StdRng;
 
 use crate::addresses::Addresses;
 use crate::admission::Registered;
+use crate::aggregation::{self, Aggregation, Remote};
 use crate::audit::{Audit, Record, Stage};
 use crate::authn::{Authenticator, KeyError};
 use crate::authz::Authorizer;
@@ -73,6 +74,8 @@ pub struct Inner {
     pub(crate) expiry: Expiry,
     /// The documents of discovery.
     pub(crate) discovery: crate::discovery::Cache,
+    /// Servers that serve a part of the API.
+    pub(crate) aggregation: Aggregation,
     /// The policies and webhooks of admission.
     pub(crate) registered: Registered,
     /// How many requests there were.
@@ -84,8 +87,9 @@ impl Inner {
         (self.options.clock)()
     }
 
-    /// Called after a write: definitions change the served resources, roles change permissions.
+    /// Called after a write: definitions and APIServices change the served resources, roles change permissions.
     pub fn after_write(&self, resource: &Resource, key: &Key) {
+        self.aggregation.after_write(self, resource, key);
         match (resource.group.as_str(), resource.plural.as_str()) {
             ("rbac.authorization.k8s.io", _) => self.authz.forget(),
             ("admissionregistration.k8s.io", _) => self.registered.forget(),
@@ -135,6 +139,7 @@ impl ApiServer {
             addresses: Addresses::new(&options),
             expiry: Expiry::default(),
             discovery: crate::discovery::Cache::default(),
+            aggregation: Aggregation::default(),
             registered: Registered::default(),
             requests: Requests::default(),
             authz: Authorizer::new(options.authorization),
@@ -148,6 +153,7 @@ impl ApiServer {
         });
         crate::crd::load(&inner);
         Addresses::repair(&inner);
+        inner.aggregation.load(&inner);
         crate::bootstrap::run(&inner).map_err(StartError::Bootstrap)?;
         inner.addresses.load(&inner);
         inner.expiry.load(&inner);
@@ -176,6 +182,7 @@ impl ApiServer {
         server.registered.forget();
         server.catalog.replace(|resource| resource.custom.is_some(), Vec::new());
         crate::crd::load(server);
+        server.aggregation.load(server);
         server.addresses.load(server);
         server.expiry.load(server);
         Ok(())
@@ -188,8 +195,11 @@ impl ApiServer {
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         let watch = query.flag("watch") == Some(true);
         let info = path::parse(&parts.method, parts.uri.path(), watch);
-        // Discovery and similar requests read the header themselves.
-        let accept = if info.is_resource { Accept::read(&parts.headers) } else { Ok(Accept::JSON) };
+        Aggregation::tend(server);
+        let remote = server.aggregation.find(&info);
+        // Discovery and similar requests read the header themselves, as do other servers.
+        let is_own = info.is_resource && remote.is_none();
+        let accept = if is_own { Accept::read(&parts.headers) } else { Ok(Accept::JSON) };
         let agent = parts.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
 
         let user = match crate::authn::who(server, &parts) {
@@ -215,6 +225,7 @@ impl ApiServer {
                         accept: *accept,
                         agent,
                         notes: &notes,
+                        remote: remote.as_deref(),
                     };
                     request.answer(&user, body).await
                 }
@@ -233,6 +244,8 @@ impl ApiServer {
             info.subresource.is_empty() || verbs::subresource_of(&resource, &info.subresource).is_some()
         });
         server.requests.count(&info, served, record.code);
+        // What was written may be the first thing to check.
+        Aggregation::tend(server);
         record.stage = if info.verb == "watch" { Stage::ResponseStarted } else { Stage::ResponseComplete };
         server.audit.record(record);
         match parts.method {
@@ -251,11 +264,16 @@ struct Incoming<'a> {
     accept: Accept,
     agent: &'a str,
     notes: &'a Arc<Notes>,
+    /// The server that the request is for, if it is another one.
+    remote: Option<&'a Remote>,
 }
 
 impl Incoming<'_> {
     async fn answer(&self, user: &User, body: Bytes) -> Result<Answer, ApiError> {
         let info = self.info;
+        if let Some(remote) = self.remote {
+            return Ok(aggregation::answer(self.server, remote, self.parts, user, body).await);
+        }
         if !info.is_resource {
             return crate::discovery::answer(self.server, self.parts, info, self.accept);
         }
@@ -265,9 +283,6 @@ impl Incoming<'_> {
             // For a group with custom resources only, an unknown resource is a 404 without a Status.
             return match self.server.catalog.all().iter().any(is_known) {
                 true => Err(ApiError::no_such_resource()),
-                false if crate::discovery::is_delegated(self.server, &info.group, &info.version) => {
-                    Ok(respond::text(503, "service unavailable\n").into())
-                }
                 false => Ok(respond::text(404, "404 page not found\n").into()),
             };
         };

@@ -6,10 +6,13 @@
 //! they leave out: protobuf always has the fields that are not pointers, JSON omits many of them if they are empty. Both
 //! functions omit what JSON omits.
 //!
+//! The other way, [`encode`] writes an object, [`encode_list`] a list and [`frame`] an event of a watch, as the API server does.
+//!
 //! Nothing is lost: `decode` skips fields that the schema does not have, as a slim type skips those that it does not read, but
 //! where a type keeps JSON to copy it ([`RawJson`](crate::RawJson)), such a field is an error. The caller then requests JSON.
 
 mod de;
+mod encode;
 mod envelope;
 mod json;
 #[doc(hidden)]
@@ -18,6 +21,7 @@ mod schema;
 mod value;
 mod wire;
 
+pub use encode::{encode, encode_list, envelope, frame};
 pub use envelope::{Envelope, List, WatchEvent};
 pub use schema::Message;
 

@@ -68,6 +68,12 @@ impl Message {
         self.positions.get(usize::try_from(number).ok()?)?.checked_sub(1)
     }
 
+    /// The fields in the order of their numbers.
+    pub(super) fn by_number(&self) -> impl Iterator<Item = &Field> {
+        let positions = self.positions.iter().filter_map(|position| position.checked_sub(1));
+        positions.filter_map(|position| self.fields.get(usize::from(position)))
+    }
+
     pub(super) fn field(&self, number: u32) -> Option<&Field> {
         self.fields.get(usize::from(self.position(number)?))
     }

@@ -51,6 +51,52 @@ fn every_kind_reads_as_its_json() {
     assert!(compared > 80, "{compared} kinds are in the schema");
 }
 
+#[test]
+fn every_kind_is_written_as_go_writes_it() {
+    let Some(found) = upstream_data() else {
+        eprintln!("skipped: {MODULE} is not there, run `cargo xtask assets`");
+        return;
+    };
+    let mut compared = 0;
+    for (name, bytes, json) in found {
+        let given = Envelope::open(&bytes).unwrap();
+        let Ok(message) = given.message() else { continue };
+        compared += 1;
+        let written = encode(message, &json).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(envelope(given.api_version, given.kind, &written) == bytes, "{name} differs");
+    }
+    assert!(compared > 80, "{compared} kinds are in the schema");
+}
+
+#[test]
+fn what_is_written_is_read_as_the_same() {
+    let pod: Value = serde_json::from_str(&to_json(message("v1", "Pod"), &pod()).unwrap()).unwrap();
+    let mut pods = vec![pod.clone(), pod];
+    pods[1]["metadata"]["creationTimestamp"] = json!("1969-12-31T23:59:59Z");
+    pods[1]["spec"]["containers"][0]["livenessProbe"] = json!({"httpGet": {"port": "web"}});
+    pods[1]["spec"]["priority"] = json!(-1);
+    let message = message("v1", "Pod");
+    let items: Vec<Vec<u8>> = pods.iter().map(|pod| encode(message, pod).unwrap()).collect();
+    let metadata = json!({"resourceVersion": "7", "continue": "more", "remainingItemCount": 3});
+    let list = encode_list(&metadata, items.iter().map(Vec::as_slice)).unwrap();
+    let sent = envelope("v1", "PodList", &list);
+    let opened = Envelope::open(&sent).unwrap();
+    let list = List::open(opened.raw).unwrap();
+    assert_eq!((list.resource_version, list.continue_, list.remaining), ("7", "more", Some(3)));
+    for (item, pod) in list.items.iter().zip(&pods) {
+        let read: Value =
+            serde_json::from_str(&to_json(opened.item_message().unwrap(), item).unwrap()).unwrap();
+        assert_eq!(read, *pod);
+    }
+    let event = frame("ADDED", &envelope("v1", "Pod", &items[0]));
+    assert_eq!(event[..4], u32::try_from(event.len() - 4).unwrap().to_be_bytes());
+    let event = WatchEvent::open(&event[4..]).unwrap();
+    assert_eq!((event.type_, Envelope::open(event.object).unwrap().raw), ("ADDED", &items[0][..]));
+    // An unknown field is left out; what cannot be written is an error.
+    assert_eq!(encode(message, &json!({"news": 1})).unwrap(), encode(message, &json!({})).unwrap());
+    assert!(encode(message, &json!({"metadata": {"deletionTimestamp": "yesterday"}})).is_err());
+}
+
 fn message(api_version: &str, kind: &str) -> &'static Message {
     Message::of_kind(api_version, kind).unwrap()
 }

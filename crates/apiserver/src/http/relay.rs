@@ -36,6 +36,8 @@ pub(crate) struct Onward<'a> {
     pub(crate) root: String,
     /// Headers that the other server gets instead of those of the client.
     pub(crate) replaced: HeaderMap,
+    /// Beginnings of the names of further headers of the client that the other server does not get.
+    pub(crate) withheld: &'static [&'static str],
 }
 
 /// A connection to another server.
@@ -71,7 +73,7 @@ impl Onward<'_> {
         let mut headers = kept(&self.parts.headers);
         let names: Vec<HeaderName> = headers.keys().cloned().collect();
         for name in names {
-            if OF_USERS.iter().any(|theirs| name.as_str().starts_with(theirs)) {
+            if OF_USERS.iter().chain(self.withheld).any(|theirs| name.as_str().starts_with(theirs)) {
                 headers.remove(&name);
             }
         }
@@ -80,8 +82,11 @@ impl Onward<'_> {
             let host = self.parts.uri.authority().map_or("localhost", |authority| authority.as_str());
             headers.insert(header::HOST, HeaderValue::from_str(host)?);
         }
+        for name in self.replaced.keys() {
+            headers.remove(name);
+        }
         for (name, value) in &self.replaced {
-            headers.insert(name, value.clone());
+            headers.append(name, value.clone());
         }
         let mut request = Request::builder()
             .method(&self.parts.method)

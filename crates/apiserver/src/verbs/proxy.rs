@@ -89,6 +89,7 @@ pub(super) async fn proxy(call: &Call<'_>) -> Result<Answer, ApiError> {
         target: rest.target(parts.uri.query()),
         root: rest.root.clone(),
         replaced: forwarded(parts),
+        withheld: &[],
     };
     let answered = match connect(call, place, wanted.tls).await {
         Ok(connection) => onward.send(connection).await,

@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::server::Inner;
 use crate::standstill::Standstill;
 pub(crate) use dial::dial;
+pub(crate) use service::resolve;
 pub(crate) use tls::Tls;
 
 /// No answer is longer; upstream's limit of a request.

@@ -1,4 +1,4 @@
-//! The address of a service that a webhook is behind. The embedded server has no network of its own in which cluster IPs
+//! The address of a service that a webhook or an aggregated API server is behind. The embedded server has no network of its own in which cluster IPs
 //! work, so it goes to an endpoint of the service, as upstream does with `--enable-aggregator-routing`.
 
 use serde_json::Value;
@@ -7,7 +7,7 @@ use crate::server::Inner;
 use crate::store::{Key, ShelfId};
 
 /// Host and port to connect to.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     server: &Inner,
     namespace: &str,
     name: &str,

@@ -3,20 +3,26 @@
 use std::sync::{Arc, OnceLock};
 
 use flyball_tls::Unverified;
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::client::{WantsClientCert, WebPkiServerVerifier};
+use rustls::{
+    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use x509_parser::prelude::GeneralName;
 
+use crate::pki::Pair;
+
 /// How to connect to one webhook securely. The authorities are parsed at the first connection, and once.
 #[derive(Debug)]
 pub(crate) struct Tls {
     trust: Trust,
+    /// The certificate that is presented to the other server.
+    client: Option<Pair>,
     config: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
@@ -31,12 +37,17 @@ enum Trust {
 
 impl Tls {
     pub(crate) fn new(authorities: Vec<u8>) -> Self {
-        Self { trust: Trust::Authorities(authorities), config: OnceLock::new() }
+        Self { trust: Trust::Authorities(authorities), client: None, config: OnceLock::new() }
     }
 
     /// Trusts every server.
     pub(crate) fn unverified() -> Self {
-        Self { trust: Trust::Anyone, config: OnceLock::new() }
+        Self { trust: Trust::Anyone, client: None, config: OnceLock::new() }
+    }
+
+    /// Presents a certificate to the other server.
+    pub(crate) fn presenting(self, client: Option<Pair>) -> Self {
+        Self { client, ..self }
     }
 
     /// Makes a connection secure; the server must be `name`. The error is the one that Go reports.
@@ -45,21 +56,24 @@ impl Tls {
         stream: S,
         name: &str,
     ) -> Result<TlsStream<S>, String> {
-        let config = self.config.get_or_init(|| config(&self.trust).map(Arc::new)).clone()?;
+        let config =
+            self.config.get_or_init(|| config(&self.trust, self.client.as_ref()).map(Arc::new)).clone()?;
         let server = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
         let secure = TlsConnector::from(config).connect(server, stream).await;
         secure.map_err(|error| explained(&error, name))
     }
 }
 
-fn config(trust: &Trust) -> Result<ClientConfig, String> {
+fn config(trust: &Trust, client: Option<&Pair>) -> Result<ClientConfig, String> {
     let builder = ClientConfig::builder_with_provider(Arc::new(flyball_tls::provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
     let authorities = match trust {
         Trust::Authorities(authorities) => authorities,
         Trust::Anyone => {
-            let builder = builder.dangerous().with_custom_certificate_verifier(Unverified::verifier());
-            return Ok(builder.with_no_client_auth());
+            return presenting(
+                builder.dangerous().with_custom_certificate_verifier(Unverified::verifier()),
+                client,
+            );
         }
     };
     let mut trusted: Vec<CertificateDer<'static>> =
@@ -73,10 +87,22 @@ fn config(trust: &Trust) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(trusted.iter().cloned());
     if roots.is_empty() {
-        return Ok(builder.with_root_certificates(roots).with_no_client_auth());
+        return presenting(builder.with_root_certificates(roots), client);
     }
-    let verifier = Verifier::new(roots, trusted)?;
-    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
+    let verifier = Arc::new(Verifier::new(roots, trusted)?);
+    presenting(builder.dangerous().with_custom_certificate_verifier(verifier), client)
+}
+
+fn presenting(
+    builder: ConfigBuilder<ClientConfig, WantsClientCert>,
+    client: Option<&Pair>,
+) -> Result<ClientConfig, String> {
+    let Some(client) = client else { return Ok(builder.with_no_client_auth()) };
+    let certs: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(client.cert.as_bytes()).collect();
+    let certs = certs.map_err(|error| format!("the client certificate: {error}"))?;
+    let key = PrivateKeyDer::from_pem_slice(client.key.as_bytes());
+    let key = key.map_err(|error| format!("the key of the client certificate: {error}"))?;
+    builder.with_client_auth_cert(certs, key).map_err(|error| error.to_string())
 }
 
 /// What Go says about the same failure.
@@ -94,14 +120,20 @@ fn explained(error: &std::io::Error, name: &str) -> String {
         }
         CertificateError::NotValidForName => format!("certificate is not valid for {name}"),
         CertificateError::NotValidForNameContext { presented, .. } => {
+            // Go speaks of the names of the same sort.
+            let is_address = name.parse::<std::net::IpAddr>().is_ok();
             let names: Vec<&str> = presented
                 .iter()
+                .filter(|presented| presented.starts_with("IpAddress") == is_address)
                 .map(|name| {
                     name.split_once('(').map_or(name.as_str(), |(_, rest)| rest.trim_end_matches(')'))
                 })
                 .map(|name| name.trim_matches('"'))
                 .collect();
             match names[..] {
+                [] if is_address => {
+                    format!("cannot validate certificate for {name} because it doesn't contain any IP SANs")
+                }
                 [] => format!("certificate is not valid for any names, but wanted to match {name}"),
                 _ => format!("certificate is valid for {}, not {name}", names.join(", ")),
             }

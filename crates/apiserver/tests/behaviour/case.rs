@@ -10,7 +10,7 @@
 //! `SOON` before a request repeats it until its status is the expected one, and `UNTIL` until its whole answer is: the real
 //! server's admission learns of objects through its own watches, shortly after the response.
 //! `WATCH path` collects the lines of a one-second watch into a list. `$NS` is the case's namespace.
-//! `$HOOK` and `$CA` are the webhook server of `hooks.rs` and its authority. `$1`, `$2`, …
+//! `$HOOK`, `$PORT` and `$CA` are the webhook server of `hooks.rs`, its port and its authority. `$1`, `$2`, …
 //! are uid and resourceVersion of earlier answers (`$1.uid`, `$1.rv`, `$1.token`).
 //! In an expectation, objects may have more fields, lists must have as many items; `"<any>"` is anything that is
 //! there, `"<absent>"` must not be there, `"~text"` contains a text.
@@ -76,6 +76,7 @@ impl Case {
         for step in &self.steps {
             let fill = |text: &str| {
                 let text = text.replace("$HOOK", &hooks.url).replace("$CA", &hooks.ca);
+                let text = text.replace("$PORT", &hooks.port.to_string());
                 substitute(&text, namespace, &answers)
             };
             let expect = fill(&step.expect);

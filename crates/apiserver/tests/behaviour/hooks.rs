@@ -14,6 +14,16 @@
 //! /old                   speaks v1beta1
 //! /convert               converts custom resources
 //! ```
+//!
+//! It is also an aggregated API server, in the namespace `default` with a certificate for that:
+//!
+//! ```text
+//! /apis/GROUP/sick               answers with an error
+//! /apis/GROUP/VERSION            says what there is
+//! /apis/GROUP/VERSION/status/CODE
+//! /apis/GROUP/VERSION/elsewhere  redirects
+//! /apis/GROUP/VERSION/…          answers with the request
+//! ```
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -33,15 +43,17 @@ use serde_json::{Value, json};
 #[derive(Clone)]
 pub(crate) struct Hooks {
     pub(crate) url: String,
+    pub(crate) port: u16,
     pub(crate) ca: String,
 }
 
 pub(crate) async fn start() -> Hooks {
     let ca = Ca::new("webhooks").unwrap();
-    let serving = ca.server(&["127.0.0.1".to_owned()]).unwrap();
+    let serving = ca.server(&["127.0.0.1".to_owned(), "*.default.svc".to_owned()]).unwrap();
     let tls = flyball_apiserver::tls(&serving, None).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("https://{}", listener.local_addr().unwrap());
+    let port = listener.local_addr().unwrap().port();
+    let url = format!("https://127.0.0.1:{port}");
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let tls = tls.clone();
@@ -52,12 +64,16 @@ pub(crate) async fn start() -> Hooks {
             });
         }
     });
-    Hooks { url, ca: base64::engine::general_purpose::STANDARD.encode(ca.pair.cert.as_bytes()) }
+    Hooks { url, port, ca: base64::engine::general_purpose::STANDARD.encode(ca.pair.cert.as_bytes()) }
 }
 
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().path().to_owned();
-    let body = request.into_body().collect().await.unwrap().to_bytes();
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    if path.starts_with("/apis") {
+        return Ok(aggregated(&parts, &body));
+    }
     let review: Value = serde_json::from_slice(&body).unwrap_or_default();
     let words: Vec<&str> = path.split('/').filter(|word| !word.is_empty()).collect();
     let mut code = 200;
@@ -87,6 +103,43 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
     response.headers_mut().insert("content-type", "application/json".parse().unwrap());
     Ok(response)
+}
+
+/// The answer as an API server.
+fn aggregated(parts: &http::request::Parts, body: &Bytes) -> Response<Full<Bytes>> {
+    let words: Vec<&str> = parts.uri.path().split('/').filter(|word| !word.is_empty()).collect();
+    let header = |name: &str| -> Vec<&str> {
+        parts.headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect()
+    };
+    let resource = |name: &str| json!({"name": name, "singularName": "", "namespaced": true, "kind": "Echo", "verbs": ["get", "list"]});
+    let (code, given) = match words[..] {
+        ["apis"] => (404, json!("not here")),
+        ["apis", _, "sick"] => (500, json!("unwell")),
+        ["apis", group, version] => (
+            200,
+            json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/{version}"),
+                   "resources": [resource("echoes"), resource("echoes/status")]}),
+        ),
+        ["apis", _, _, "status", code] => (code.parse().unwrap(), json!("as you wish")),
+        ["apis", _, _, "elsewhere"] => (302, json!("gone")),
+        _ => {
+            let mut echo = json!({
+                "method": parts.method.as_str(), "target": parts.uri.path_and_query().unwrap().as_str(), "user": header("x-remote-user"),
+                "uid": header("x-remote-uid"), "groups": header("x-remote-group"), "body": String::from_utf8_lossy(body),
+            });
+            if let [authorization] = header("authorization")[..] {
+                echo["authorization"] = json!(authorization);
+            }
+            (200, echo)
+        }
+    };
+    let mut response = Response::new(Full::from(given.to_string()));
+    *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+    response.headers_mut().insert("content-type", "application/json".parse().unwrap());
+    if code == 302 {
+        response.headers_mut().insert("location", "https://example.com/".parse().unwrap());
+    }
+    response
 }
 
 fn respond(review: &Value, mut response: Value) -> Value {

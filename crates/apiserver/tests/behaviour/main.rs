@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use backend::Backend;
 
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 15] = [
     ("objects", include_str!("cases/objects.txt")),
     ("patches", include_str!("cases/patches.txt")),
     ("deletion", include_str!("cases/deletion.txt")),
@@ -28,6 +28,7 @@ const FILES: [(&str, &str); 14] = [
     ("policies", include_str!("cases/policies.txt")),
     ("mutations", include_str!("cases/mutations.txt")),
     ("webhooks", include_str!("cases/webhooks.txt")),
+    ("aggregation", include_str!("cases/aggregation.txt")),
 ];
 
 /// Runs every case, each in a namespace of its own, and reports all that differ.

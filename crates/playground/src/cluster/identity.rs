@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flyball_apiserver::FrontProxy;
 use flyball_apiserver::pki::{Ca, Pair};
 use serde::{Deserialize, Serialize};
 
@@ -136,6 +137,15 @@ impl Identity {
     pub(super) fn path(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
+}
+
+/// By what aggregated API servers recognise the cluster. Those read it from the cluster, so it need not outlive a restart.
+pub(super) fn front_proxy() -> Result<FrontProxy, StartError> {
+    let pki = |error: rcgen::Error| StartError::Pki(error.into());
+    let name = "front-proxy-client";
+    let authority = Ca::new("front-proxy-ca").map_err(pki)?;
+    let client = authority.client(name, "flyball").map_err(pki)?;
+    Ok(FrontProxy { client, authority: authority.pair.cert, name: name.to_owned() })
 }
 
 fn authority(folder: &Path) -> Result<Ca, StartError> {

@@ -268,6 +268,8 @@ impl Cluster {
             service_account_key: Some(identity.service_account_key.clone()),
             advertise: address.map_or_else(|| "127.0.0.1:6443".to_owned(), |address| address.to_string()),
             endpoint: address,
+            client_ca: address.map(|_| identity.client_ca()),
+            front_proxy: address.map(|_| identity::front_proxy()).transpose()?,
             pages: pages::pages(&decisions),
             kubelet: (options.components == Components::All).then(|| kubelet.clone() as _),
             toleration: options.toleration,
