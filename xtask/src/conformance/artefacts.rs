@@ -9,16 +9,25 @@ use crate::assets;
 use crate::go::{self, Program};
 
 const CONTAINERD: &str = "github.com/containerd/containerd/v2";
+const COREDNS: &str = "github.com/coredns/coredns";
 const PLUGINS: &str = "github.com/containernetworking/plugins";
 
 /// Name and package of what Kubernetes' own module has.
-const KUBERNETES: [(&str, &str); 4] = [
+const KUBERNETES: [(&str, &str); 5] = [
     ("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
     ("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"),
     ("agnhost", "k8s.io/kubernetes/test/images/agnhost"),
+    ("sample-apiserver", "k8s.io/sample-apiserver"),
     (E2E, "k8s.io/kubernetes/test/e2e"),
 ];
 const E2E: &str = "e2e.test";
+/// A CSI driver and the programs that connect one to Kubernetes.
+pub(crate) const SIDECARS: [(&str, &str); 4] = [
+    ("csi-driver", "."),
+    ("csi-attacher", "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher"),
+    ("csi-provisioner", "github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner"),
+    ("csi-resizer", "github.com/kubernetes-csi/external-resizer/v2/cmd/csi-resizer"),
+];
 /// agnhost's own certificate, which it serves and reads at its root.
 pub(crate) const CERTIFICATE: [&str; 2] = ["localhost.crt", "localhost.key"];
 
@@ -39,6 +48,10 @@ impl Artefacts {
         let containerd = format!("containerd {}", go::pinned(&cluster, CONTAINERD)?);
         let plugins = format!("plugins {}", go::pinned(&cluster, PLUGINS)?);
         let pause = go::digest(&cluster.join("pause"))?;
+        let dns = crate::root().join("tools/dns");
+        let coredns = format!("coredns {}, {}", go::pinned(&dns, COREDNS)?, go::digest(&dns)?);
+        let csi = crate::root().join("tools/csi");
+        let driver = format!("csi driver {}", go::digest(&csi)?);
         let mut wanted: Vec<(&str, String, &Path, &str)> = Vec::new();
         for (name, package) in KUBERNETES {
             wanted.push((name, package.to_owned(), &controlplane, &kubernetes));
@@ -52,6 +65,10 @@ impl Artefacts {
             wanted.push((name, format!("{PLUGINS}/plugins/{plugin}"), &cluster, &plugins));
         }
         wanted.push(("pause", "./pause".to_owned(), &cluster, &pause));
+        wanted.push(("coredns", ".".to_owned(), &dns, &coredns));
+        for (name, package) in SIDECARS {
+            wanted.push((name, package.to_owned(), &csi, &driver));
+        }
         let programs = wanted.iter().map(|(name, package, module, stamp)| Program {
             name,
             package,

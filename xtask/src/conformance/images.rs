@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
+use flyball_sim::cluster::Assets;
 use serde_json::{Value, json};
 
-use super::artefacts::{Artefacts, CERTIFICATE};
+use super::artefacts::{Artefacts, CERTIFICATE, SIDECARS};
 use crate::oci::{self, Layout, tar, write};
 
 pub(crate) const PAUSE: &str = "registry.k8s.io/pause:3.10.2";
@@ -19,6 +20,8 @@ enum Content {
     Pause,
     Busybox,
     Agnhost,
+    Csi,
+    ApiServer,
 }
 
 struct Image {
@@ -29,28 +32,49 @@ struct Image {
     user: &'static str,
 }
 
-const fn agnhost(name: &'static str, user: &'static str) -> Image {
-    Image { name, content: Content::Agnhost, entrypoint: &["/agnhost"], command: &["pause"], user }
+const fn agnhost(name: &'static str, command: &'static [&'static str], user: &'static str) -> Image {
+    Image { name, content: Content::Agnhost, entrypoint: &["/agnhost"], command, user }
 }
 
 const fn busybox(name: &'static str, command: &'static [&'static str]) -> Image {
     Image { name, content: Content::Busybox, entrypoint: &[], command, user: "" }
 }
 
+const fn api_server(name: &'static str, entrypoint: &'static [&'static str]) -> Image {
+    Image { name, content: Content::ApiServer, entrypoint, command: &[], user: "" }
+}
+
+const fn csi(name: &'static str, entrypoint: &'static [&'static str]) -> Image {
+    Image { name, content: Content::Csi, entrypoint, command: &[], user: "" }
+}
+
 /// As upstream's `test/utils/image/manifest.go` names them. nginx is busybox's web server; the tests only need a page on port 80.
-const IMAGES: [Image; 7] = [
+const IMAGES: [Image; 19] = [
     Image { name: PAUSE, content: Content::Pause, entrypoint: &["/pause"], command: &[], user: "" },
-    agnhost("registry.k8s.io/e2e-test-images/agnhost:2.63.0", ""),
-    agnhost("registry.k8s.io/e2e-test-images/agnhost:2.55", ""),
-    agnhost("registry.k8s.io/e2e-test-images/nonroot:1.5", "1234"),
+    agnhost("registry.k8s.io/e2e-test-images/agnhost:2.63.0", &["pause"], ""),
+    agnhost("registry.k8s.io/e2e-test-images/agnhost:2.55", &["pause"], ""),
+    agnhost("registry.k8s.io/e2e-test-images/glibc-dns-testing:2.0.0", &["pause"], ""),
+    agnhost("registry.k8s.io/e2e-test-images/nautilus:1.8", &["test-webserver"], ""),
+    agnhost("registry.k8s.io/e2e-test-images/nonroot:1.5", &["pause"], "1234"),
+    busybox("registry.k8s.io/e2e-test-images/busybox:1.36.1-1", &["sh"]),
     busybox("registry.k8s.io/e2e-test-images/busybox:1.37.0-1", &["sh"]),
     busybox("registry.k8s.io/e2e-test-images/nginx:1.15-4", WEB_SERVER),
     busybox("registry.k8s.io/e2e-test-images/nginx:1.27-0", WEB_SERVER),
+    api_server("registry.k8s.io/e2e-test-images/sample-apiserver:1.29.2", &["/sample-apiserver"]),
+    api_server("registry.k8s.io/etcd:3.6.8-0", &[]),
+    csi("registry.k8s.io/sig-storage/csi-attacher:v4.11.0", &["/csi-attacher"]),
+    csi("registry.k8s.io/sig-storage/csi-node-driver-registrar:v2.16.0", &["/csi-driver", "registrar"]),
+    csi("registry.k8s.io/sig-storage/csi-provisioner:v6.1.1", &["/csi-provisioner"]),
+    csi("registry.k8s.io/sig-storage/csi-resizer:v2.1.0", &["/csi-resizer"]),
+    // Tests of snapshots are left out, but every driver comes with it.
+    csi("registry.k8s.io/sig-storage/csi-snapshotter:v8.5.0", &["/csi-driver", "idle"]),
+    csi("registry.k8s.io/sig-storage/hostpathplugin:v1.17.1", &["/csi-driver", "hostpathplugin"]),
+    csi("registry.k8s.io/sig-storage/livenessprobe:v2.18.0", &["/csi-driver", "livenessprobe"]),
 ];
 const WEB_SERVER: &[&str] = &["busybox", "httpd", "-f", "-p", "80", "-h", "/www"];
 
 /// Programs of this machine that tests run inside agnhost, with the libraries they need.
-const BORROWED: [&str; 2] = ["curl", "bash"];
+const BORROWED: [&str; 6] = ["bash", "curl", "dig", "getent", "nc", "ss"];
 
 /// Writes one archive that `ctr images import` reads. Returns its path.
 pub(crate) fn assemble(artefacts: &Artefacts, folder: &Path) -> anyhow::Result<PathBuf> {
@@ -112,7 +136,13 @@ fn layer(content: Content, artefacts: &Artefacts, folder: &Path) -> anyhow::Resu
         }
         Content::Agnhost => {
             install_busybox(&root)?;
-            copy(&artefacts.program("agnhost"), &root.join("agnhost"))?;
+            for program in ["agnhost", "coredns"] {
+                copy(&artefacts.program(program), &root.join(program))?;
+            }
+            // The borrowed programs ask libraries that would otherwise ask the DNS server first.
+            write(&root.join("etc/nsswitch.conf"), b"hosts: files dns\n")?;
+            // What nautilus serves.
+            write(&root.join("data.json"), br#"{"image": "nautilus.jpg"}"#)?;
             for file in CERTIFICATE {
                 copy(&artefacts.program(file), &root.join(file))?;
             }
@@ -120,6 +150,16 @@ fn layer(content: Content, artefacts: &Artefacts, folder: &Path) -> anyhow::Resu
             std::fs::create_dir_all(root.join("uploads")).context("create /uploads")?;
             for program in BORROWED {
                 borrow(program, &root)?;
+            }
+        }
+        Content::ApiServer => {
+            copy(&artefacts.program("sample-apiserver"), &root.join("sample-apiserver"))?;
+            copy(&Assets::find()?.binary("etcd"), &root.join("usr/local/bin/etcd"))?;
+        }
+        Content::Csi => {
+            install_busybox(&root)?;
+            for (program, _) in SIDECARS {
+                copy(&artefacts.program(program), &root.join(program))?;
             }
         }
     }

@@ -3,6 +3,7 @@
 
 mod artefacts;
 mod command;
+mod dns;
 mod e2e;
 mod images;
 mod namespaces;
@@ -25,19 +26,13 @@ use artefacts::Artefacts;
 use e2e::Limits;
 use report::Comparison;
 use rig::Rig;
+use suites::Selection;
 
 /// `cargo xtask conformance`
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Suites: conformance, apps, api-machinery, network, storage, auth, autoscaling, node, controllers [default: conformance]
-    #[arg(value_name = "SUITE")]
-    suites: Vec<String>,
-    /// Tests whose name matches this regular expression, instead of a suite or in addition
-    #[arg(long, value_name = "REGEX")]
-    focus: Vec<String>,
-    /// Leave out tests whose name matches this regular expression
-    #[arg(long, value_name = "REGEX")]
-    skip: Vec<String>,
+    #[command(flatten)]
+    tests: Selection,
     /// The controller manager to test
     #[arg(long, value_enum, default_value_t = Who::Both)]
     manager: Who,
@@ -94,7 +89,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         Skip { reason }.announce("conformance");
         return Ok(ExitCode::SUCCESS);
     }
-    tests(options)?;
+    // A name that is wrong is refused before anything is built.
+    options.tests.for_ginkgo()?;
     let output = output_folder(options.output.as_deref(), "conformance")?;
     let programs = Programs::provide(options.kcm.as_deref())?;
     let managers = match options.manager {
@@ -159,15 +155,6 @@ pub(crate) fn output_folder(named: Option<&Path>, task: &str) -> anyhow::Result<
     Ok(folder)
 }
 
-fn tests(options: &Options) -> anyhow::Result<Vec<String>> {
-    let default = ["conformance".to_owned()];
-    let suites = match options.suites.is_empty() && options.focus.is_empty() {
-        true => &default[..],
-        false => &options.suites,
-    };
-    suites::arguments(suites, &options.focus, &options.skip)
-}
-
 fn inside_args(options: &Options, who: Who, programs: &Programs, output: &Path) -> Vec<OsString> {
     let kcm = if who == Who::Upstream { &programs.upstream } else { &programs.ours };
     let mut args: Vec<OsString> = vec![
@@ -185,9 +172,7 @@ fn inside_args(options: &Options, who: Who, programs: &Programs, output: &Path) 
         "--output".into(),
         output.into(),
     ];
-    args.extend(options.focus.iter().map(|value| format!("--focus={value}").into()));
-    args.extend(options.skip.iter().map(|value| format!("--skip={value}").into()));
-    args.extend(options.suites.iter().map(OsString::from));
+    args.extend(options.tests.to_args().into_iter().map(OsString::from));
     args
 }
 
@@ -200,7 +185,7 @@ async fn inside(options: &Options, cgroup: &str) -> anyhow::Result<()> {
     let mut rig = start_rig(&artefacts, kcm, cgroup, &output.join(options.manager.name())).await?;
     let limits = Limits { processes: options.procs, minutes: options.minutes };
     let report = e2e::report_path(output, options.manager.name());
-    let run = e2e::run(&artefacts, &mut rig, &tests(options)?, &limits, &report).await?;
+    let run = e2e::run(&artefacts, &mut rig, &options.tests.for_ginkgo()?, &limits, &report).await?;
     println!("  {} tests ran, {} passed", run.len(), run.values().filter(|verdict| verdict.passed).count());
     Ok(())
 }

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::artefacts::Artefacts;
 use super::command::run;
-use super::images;
-use super::network::Address;
+use super::network::{self, Address};
+use super::{dns, images};
 
 /// Folders that a node does not share with the machine: their contents are removed with the rig.
 pub(crate) const OWN_FOLDERS: [&str; 4] = ["/var/lib", "/var/log", "/run", "/tmp"];
@@ -240,8 +240,8 @@ state = "/run/containerd"
                 "x509": {"clientCAFile": setup.cluster.certificate("ca.crt")},
             },
             "authorization": {"mode": "Webhook"},
-            "clusterDomain": "cluster.local",
-            "clusterDNS": ["10.96.0.10"],
+            "clusterDomain": dns::DOMAIN,
+            "clusterDNS": [network::SERVER],
             "resolvConf": "",
             // The disk belongs to the machine; how full it is says nothing about the rig.
             "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
@@ -263,7 +263,7 @@ state = "/run/containerd"
             "clientConnection": {"kubeconfig": kubeconfig(setup.cluster, "kube-proxy")},
             "hostnameOverride": self.name,
             "mode": "nftables",
-            "clusterCIDR": super::network::PODS,
+            "clusterCIDR": network::PODS,
             // These belong to the machine's own network namespace.
             "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
         })

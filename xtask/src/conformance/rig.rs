@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::artefacts::Artefacts;
+use super::dns;
 use super::namespaces;
 use super::network::{self, Address, PODS, SERVER, SERVICES};
 use super::node::{self, Node, Setup};
@@ -23,6 +24,7 @@ pub(crate) struct Rig {
     // Dropped in this order.
     manager: Process,
     scheduler: Process,
+    dns: Process,
     nodes: Vec<Node>,
     pub(crate) cluster: Cluster,
 }
@@ -68,14 +70,15 @@ impl Rig {
             &Manager { binary: manager, controllers: &[], leader_elect: true, flags: &manager_flags() },
         )?;
         let scheduler = start_scheduler(&cluster)?;
-        let mut rig = Self { manager, scheduler, nodes, cluster };
+        let dns = dns::start(&cluster, artefacts)?;
+        let mut rig = Self { manager, scheduler, dns, nodes, cluster };
         rig.until_ready().await?;
         Ok(rig)
     }
 
     /// Why a program of the rig ended, if one did.
     pub(crate) fn ended(&mut self) -> Option<String> {
-        for process in [&mut self.manager, &mut self.scheduler] {
+        for process in [&mut self.manager, &mut self.scheduler, &mut self.dns] {
             if let Some(status) = process.ended() {
                 return Some(format!(
                     "{} ended with {status}; see {}",

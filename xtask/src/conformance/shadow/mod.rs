@@ -20,7 +20,8 @@ use tokio::time::Instant;
 use super::artefacts::Artefacts;
 use super::e2e::{self, Limits};
 use super::rig::manager_flags;
-use super::{Inside, Programs, namespaces, output_folder, start_rig, suites};
+use super::suites::Selection;
+use super::{Inside, Programs, namespaces, output_folder, start_rig};
 use judge::{Decision, Writes};
 
 /// The shadow's port, as docs/operations.md has it. In the rig's own network no other process has it.
@@ -89,7 +90,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 fn tests(options: &Options) -> anyhow::Result<Vec<String>> {
     let default = ["controllers".to_owned()];
     let suites = if options.suites.is_empty() { &default[..] } else { &options.suites };
-    suites::arguments(suites, &[], &[])
+    Selection::of_suites(suites).for_ginkgo()
 }
 
 /// Returns the number of findings at rest.
