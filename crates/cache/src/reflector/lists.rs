@@ -41,7 +41,7 @@ impl Reflector {
             self.check_others().await;
         }
         self.listed = Instant::now();
-        self.missing = None;
+        self.missing.clear();
         self.era = self.state.era.now();
         self.written = self.state.written();
         // This list also serves the requests for a relist or a bookmark that were made before it.

@@ -74,8 +74,8 @@ pub(crate) struct Reflector {
     streams: bool,
     /// Whether etcd may have been restored since the last watch ended.
     may_be_restored: bool,
-    /// The newest object of the store, which the server did not have at this version.
-    missing: Option<Missing>,
+    /// Objects of the store that the server did not have at a version which the watch has not reached yet.
+    missing: Vec<Missing>,
     /// The era in which the latest list began.
     era: u64,
     /// The era whose beginning has ended a retry delay early. That happens once per era: a restored server may keep failing.
@@ -134,7 +134,7 @@ impl Reflector {
             streams: options.streams,
             pages_until: None,
             may_be_restored: false,
-            missing: None,
+            missing: Vec::new(),
             era: 0,
             noticed: 0,
             written: ResourceVersion(0),
@@ -264,7 +264,7 @@ impl Reflector {
             None if self.may_be_restored && self.is_server_restored().await? => return Ok(State::Listing),
             None => {
                 // If an object is missing, the bookmark that ends the wait for its deletion should come soon.
-                let lifetime = if self.missing.is_some() { BOOKMARK_WATCH } else { self.lifetime() };
+                let lifetime = if self.missing.is_empty() { self.lifetime() } else { BOOKMARK_WATCH };
                 self.open(WatchFrom::Version(self.writer.version_reached()), lifetime).await?
             }
         };

@@ -8,7 +8,7 @@ use tracing::warn;
 use super::{BETWEEN_RELISTS, Reflector};
 use crate::era::Evidence;
 use crate::source::Failure;
-use crate::witness::Witness;
+use crate::witness::{Missing, Witness};
 
 /// The timeout of the check of another resource.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -17,10 +17,16 @@ impl Reflector {
     /// Whether the server has an older state than the store, because etcd was restored. A watch does not show that.
     pub(super) async fn is_server_restored(&mut self) -> Result<bool, Failure> {
         let (evidence, missing) = self.witness.compare().await?;
-        self.missing = missing;
+        // What an earlier check has missed stays missing: its watch may have broken off after an event of another object, which is now
+        // the newest.
+        self.missing.retain(|(key, uid, _)| self.writer.holds(key, uid));
+        let is_known = |(key, uid, _): &Missing| self.missing.iter().any(|(k, u, _)| (k, u) == (key, uid));
+        if let Some(missing) = missing.filter(|missing| !is_known(missing)) {
+            self.missing.push(missing);
+        }
         match evidence {
-            Evidence::None => self.state.doubt.end(),
-            Evidence::Missing => {}
+            Evidence::None if self.missing.is_empty() => self.state.doubt.end(),
+            Evidence::None | Evidence::Missing => {}
             Evidence::Restored => self.went_back("the current version"),
         }
         Ok(evidence == Evidence::Restored)
@@ -29,13 +35,15 @@ impl Reflector {
     /// Whether the store still has an object that was missing on the server, although the watch has shown everything up to
     /// then.
     pub(super) fn is_missing(&mut self) -> bool {
-        let Some((key, uid, version)) = &self.missing else { return false };
-        let is_held = self.writer.holds(key, uid);
-        let is_missing = is_held && self.writer.version_reached() >= *version;
-        if is_missing || !is_held {
-            self.missing = None;
+        if self.missing.is_empty() {
+            return false;
         }
-        if !is_held {
+        self.missing.retain(|(key, uid, _)| self.writer.holds(key, uid));
+        let reached = self.writer.version_reached();
+        let is_missing = self.missing.iter().any(|(_, _, version)| reached >= *version);
+        if is_missing {
+            self.missing.clear();
+        } else if self.missing.is_empty() {
             self.state.doubt.end();
         }
         is_missing

@@ -97,6 +97,30 @@ async fn an_undone_creation_or_deletion_is_detected_once_the_server_has_caught_u
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_undone_creation_is_not_forgotten_if_the_watch_breaks_off_again() {
+    let old = Server::with(&["a/x", "a/y"]);
+    let server = Server::with(&["a/x", "a/y"]);
+    let informer = synced(&server).await;
+    informer.reached(server.put("a/z", json!({}))).await;
+    server.set_reachable(false);
+    server.restore(&old);
+    server.put("b/0", json!({}));
+    let newest = server.put("b/1", json!({}));
+    for _ in 0..9 {
+        // Writes to other resources.
+        server.bookmark();
+    }
+    server.set_reachable(true);
+    informer.reached(newest).await;
+    // The newest object is now one that the server has.
+    server.cut();
+    sleep(3 * SECOND).await;
+    server.bookmark();
+    sleep(10 * SECOND).await;
+    assert_eq!(shape_of(informer.store()), server.shape());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deletion_that_a_restore_has_undone_is_noticed_also_after_a_list() {
     let old = Server::with(&["a/x", "a/y"]);
     let server = Server::with(&["a/x", "a/y"]);

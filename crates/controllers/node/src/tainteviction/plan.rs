@@ -49,7 +49,9 @@ pub type Tag = Option<Instant>;
 /// node or its tolerations change and it does not tolerate them. If it tolerates them for a while, nothing is scheduled.
 pub fn plan(view: &View<'_>) -> (Option<Eviction>, Plan<Tag>) {
     let Some(pod) = view.pod else { return (None, Plan::of(view.cancellation(view.scheduled))) };
-    let is_same = |eviction: &&Eviction| eviction.uid == pod.metadata.uid;
+    // A deletion that a restore of etcd has undone is made again: the barrier has shown the pod as being deleted, and it no longer is.
+    let is_undone = |eviction: &Eviction| eviction.is_done() && !pod.metadata.is_deleting();
+    let is_same = |eviction: &&Eviction| eviction.uid == pod.metadata.uid && !is_undone(eviction);
     let (scheduled, of_another) = (view.scheduled.filter(is_same), view.scheduled.filter(|it| !is_same(it)));
     let mut events: Vec<Event> = view.cancellation(of_another).into_iter().collect();
     let (done, scheduled) = (scheduled.filter(|it| it.is_done()), scheduled.filter(|it| !it.is_done()));

@@ -148,6 +148,9 @@ fn a_pod_is_evicted_with_events_a_condition_and_a_deletion() {
     let tolerant =
         json!({"spec": {"tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 60}]}});
 
+    let mut tolerant_deleting = tolerant.clone();
+    tolerant_deleting["metadata"] = deleting["metadata"].clone();
+
     let done = |for_taints: &str| {
         let stage = Stage::Done(Cause::of(&pod(json!({})), Some(&taints(for_taints))));
         Some(Eviction { uid: "uid-1".into(), due: now - Duration::from_secs(3), stage })
@@ -171,7 +174,10 @@ fn a_pod_is_evicted_with_events_a_condition_and_a_deletion() {
         ("deleted already",                       Some(deleting.clone()), Some("a"), scheduled("uid-1", 0, true), String::new(),             "done"),
         ("nothing has changed since its deletion", Some(deleting.clone()), Some("a b:NoSchedule"), done("a"),  String::new(),                   "done"),
         ("not gone when taints change",           Some(deleting.clone()), Some("b"), done("a"),                format!("{mark}\n{delete}"),     "announced"),
-        ("not gone when taints are tolerated for a while", Some(tolerant.clone()), Some("a"), done("b"),      String::new(),                   "done"),
+        ("not gone when taints are tolerated for a while", Some(tolerant_deleting), Some("a"), done("b"),     String::new(),                   "done"),
+        ("a restore has undone its deletion",     Some(json!({})),  Some("a"),  done("a"),                     format!("{mark}\n{refused}"),    "announced"),
+        ("undone, and tolerated for a while now", Some(tolerant.clone()), Some("a"), done("b"),               wait(60, "2026-01-02T03:05:05Z"), "scheduled"),
+        ("undone, and the taint is gone",         Some(json!({})),  Some(""),   done("a"),                     String::new(),                   "-"),
         ("not gone when a manager is started",    Some(deleting.clone()), Some("a"), None,                     format!("{mark}\n{delete}"),     "announced"),
         ("not gone when the taint is removed",    Some(deleting),   Some(""),   done("a"),                     String::new(),                   "-"),
         ("the deletion has failed",               Some(json!({})),  Some("a"),  scheduled("uid-1", 0, true),   refused.clone(),                 "announced"),
