@@ -24,6 +24,9 @@ pub trait Follow: Send + Sync {
 
     /// Discovery has failed; what is watched stays.
     fn failed(&self) {}
+
+    /// A round has ended, and [`Coverage`] shows what it covers.
+    fn ended(&self) {}
 }
 
 /// The rounds of discovery of one controller.
@@ -44,10 +47,15 @@ struct State {
 
 #[derive(Default)]
 struct Known {
-    is_current: bool,
+    /// How many changes the latest round covers; `None` if it has failed.
+    covered: Option<u64>,
     /// How often it became outdated. What changes during a round may not be in it.
     changes: u64,
 }
+
+/// A moment: what had changed by then.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mark(pub u64);
 
 impl Rounds {
     /// Rounds with a rate limit of their own, so that discovery does not wait behind writes.
@@ -67,8 +75,8 @@ impl Rounds {
             Some(discovery) => follow.follow(discovery).await,
             None => follow.failed(),
         }
-        let mut known = self.state.known.lock();
-        known.is_current = discovery.is_some() && known.changes == changes;
+        self.state.known.lock().covered = discovery.is_some().then_some(changes);
+        follow.ended();
         discovery.is_some()
     }
 
@@ -102,13 +110,21 @@ impl Rounds {
 impl Coverage {
     /// Whether the latest round succeeded, and nothing has changed since that a controller knows of.
     pub fn is_current(&self) -> bool {
-        self.0.known.lock().is_current
+        self.covers(self.mark())
+    }
+
+    pub fn mark(&self) -> Mark {
+        Mark(self.0.known.lock().changes)
+    }
+
+    /// Whether the latest round succeeded and covers what had changed by then. What goes on changing does not delay that.
+    pub fn covers(&self, mark: Mark) -> bool {
+        self.0.known.lock().covered.is_some_and(|covered| covered >= mark.0)
     }
 
     /// Has discovery repeated soon: a definition of resources has changed.
     pub fn expire(&self) {
-        let mut known = self.0.known.lock();
-        (known.is_current, known.changes) = (false, known.changes + 1);
+        self.0.known.lock().changes += 1;
         self.0.outdated.notify_one();
     }
 }
@@ -242,5 +258,39 @@ mod tests {
         assert!(coverage.is_current());
         coverage.expire();
         assert!(!coverage.is_current());
+    }
+
+    /// Notes whether a mark is covered at the end of each round, while something changes in every round.
+    struct Restless {
+        coverage: Coverage,
+        mark: Mutex<Mark>,
+        ended: Mutex<Vec<bool>>,
+    }
+
+    impl Follow for Restless {
+        async fn follow(&self, _: &Discovery) {
+            self.coverage.expire();
+        }
+
+        fn ended(&self) {
+            assert!(!self.coverage.is_current());
+            self.ended.lock().push(self.coverage.covers(*self.mark.lock()));
+        }
+    }
+
+    #[tokio::test]
+    async fn one_round_covers_what_had_changed_before_it_whatever_changes_since() {
+        let server = Arc::new(Server::default());
+        let rounds = Rounds::new(&Client::new(server.clone(), ClientOptions::default()));
+        let coverage = rounds.coverage();
+        let (mark, ended) = (Mutex::new(coverage.mark()), Mutex::default());
+        let follow = Restless { coverage: coverage.clone(), mark, ended };
+        rounds.once(&follow).await;
+        *follow.mark.lock() = coverage.mark();
+        assert!(!coverage.covers(coverage.mark()), "it changed during the round");
+        *server.failures.lock() = 1;
+        rounds.once(&follow).await;
+        rounds.once(&follow).await;
+        assert_eq!(*follow.ended.lock(), [true, false, true], "the second round has failed");
     }
 }

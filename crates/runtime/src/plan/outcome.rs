@@ -133,14 +133,17 @@ impl<T> Outcome<T> {
         self.failures.extend(other.failures);
     }
 
-    /// The messages of all failures together.
+    /// The messages of all failures together, each once, as upstream's aggregate errors print them.
     pub(super) fn message(&self) -> String {
-        match self.failures.as_slice() {
-            [one] => one.message.clone(),
-            all => {
-                let messages: Vec<_> = all.iter().map(|failure| failure.message.as_str()).collect();
-                format!("[{}]", messages.join(", "))
+        let mut messages: Vec<&str> = vec![];
+        for Failure { message, .. } in &self.failures {
+            if !messages.contains(&message.as_str()) {
+                messages.push(message);
             }
+        }
+        match messages.as_slice() {
+            [one] => (*one).to_owned(),
+            all => format!("[{}]", all.join(", ")),
         }
     }
 }

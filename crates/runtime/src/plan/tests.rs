@@ -278,6 +278,16 @@ async fn a_group_has_events_of_its_own_with_the_messages_of_its_failures() {
     let (outcome, seen, _) = perform(refuse, [group]).await;
     assert_eq!(seen.last().map(String::as_str), Some("event No failed: [a: refused, refused]"));
     assert_eq!(outcome.failures.len(), 2);
+    let always = |_: &str| Some((403, "Forbidden"));
+    let group = Effect::<()>::each([create("a"), create("b")])
+        .on_failure(Event::warning("No", Message::ThenError("failed: ".into())));
+    let (outcome, seen, _) = perform(always, [group]).await;
+    assert_eq!(
+        seen.last().map(String::as_str),
+        Some("event No failed: refused"),
+        "equal messages appear once"
+    );
+    assert_eq!(outcome.failures.len(), 2);
     let fails = [Effect::<()>::Fail("no labels".into()), create("never").into()];
     let (outcome, seen, _) = perform(never, fails).await;
     assert_eq!((seen.len(), outcome.failure().unwrap().message.as_str()), (0, "no labels"));

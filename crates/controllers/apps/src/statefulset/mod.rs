@@ -13,7 +13,8 @@
 //!   pods in one sync, and its status is written after each; upstream holds all of them in memory, however many. If both
 //!   a pod and the owners of its claims are refused, there is an event about each; upstream has one about the owners.
 //!   A conflict while a pod is repaired causes no event.
-//!   A finished pod of an old revision is deleted once in a sync, not also as an outdated one.
+//!   A finished pod of an old revision is deleted once in a sync, not also as an outdated one. `status.currentReplicas` is never
+//!   below zero; upstream's is with pods of a third revision, and the server refuses it.
 
 pub mod claims;
 pub mod defaults;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flyball_api::ResourceType;
+use flyball_api::{ObjectMeta, ResourceType};
 use flyball_client::Discovery;
 use smol_str::SmolStr;
 
@@ -87,4 +87,14 @@ fn is_other_version(one: &ResourceType, other: &ResourceType) -> bool {
         (resource.group.clone(), resource.plural.clone(), resource.kind.clone(), resource.namespaced)
     };
     one.version != other.version && whole(one) == whole(other)
+}
+
+/// Whether a change of a definition may change which resources are served. Only its metadata are known: what changes neither labels
+/// nor annotations is a change of the spec or the status. APIServices have no generation.
+pub fn may_change_resources(old: Option<&ObjectMeta>, new: Option<&ObjectMeta>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return true };
+    let is_described_anew = old.labels != new.labels || old.annotations != new.annotations;
+    let has_same_spec = new.generation != 0
+        && (&old.uid, old.generation, old.is_deleting()) == (&new.uid, new.generation, new.is_deleting());
+    !(is_described_anew && has_same_spec)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flyball_api::{Key, ObjectMeta, PartialObject, ResourceType};
 use flyball_client::{Accept, Error, Request, Verb};
-use flyball_common::discovery::Coverage;
+use flyball_common::discovery::{Coverage, Mark};
 use flyball_runtime::events::ObjectRef;
 use flyball_runtime::{Context, Event, Outcome, Plan};
 use parking_lot::RwLock;
@@ -36,8 +36,12 @@ impl Server for Live {
         self.catalog.read().resource(api_version, kind).cloned()
     }
 
-    fn is_followed(&self) -> bool {
-        self.coverage.is_current()
+    fn mark(&self) -> Mark {
+        self.coverage.mark()
+    }
+
+    fn has_followed(&self, mark: Mark) -> bool {
+        self.coverage.covers(mark)
     }
 
     fn era(&self) -> u64 {

@@ -12,7 +12,8 @@
 //!   queue between; a deletion that a cache reports is confirmed by a live read, too, while that is possible; an object
 //!   is judged as the cache has it and deleted in that version only, which saves a read; an object that needs a kind that
 //!   is not served waits until it is, without retries; once one owner is known to exist, the others that a cache shows are
-//!   not read; when the preferred version of a kind changes, its objects are watched in the old one until the cache of the
+//!   not read; orphaning waits for one round of discovery if definitions have changed just before, so that no dependent is
+//!   missed; when the preferred version of a kind changes, its objects are watched in the old one until the cache of the
 //!   new one is complete.
 //!
 //! In reading order: [`identity`] is what a reference points to; [`graph`] holds owners and dependents and is the trigger;

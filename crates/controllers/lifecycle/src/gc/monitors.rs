@@ -14,7 +14,7 @@ use flyball_runtime::metrics::{Counter, Family, Passage, Stability};
 use flyball_runtime::{Context, priority};
 use parking_lot::{Mutex, RwLock};
 
-use super::catalog::{Catalog, Changes, changes, deletable};
+use super::catalog::{Catalog, Changes, changes, deletable, may_change_resources};
 use super::graph::{Graph, Trigger};
 use super::identity::Kind;
 use super::live::Live;
@@ -90,6 +90,10 @@ impl Follow for Monitors {
     fn failed(&self) {
         self.errors.inc();
     }
+
+    fn ended(&self) {
+        self.collector.discovered();
+    }
 }
 
 impl Monitors {
@@ -163,7 +167,7 @@ impl Monitors {
                         if is_active.load(Ordering::Acquire) { graph.observe(&kind, change) } else { vec![] }
                     });
                 });
-                if is_definition && change.origin.is_fresh() {
+                if is_definition && change.origin.is_fresh() && may_change_resources(change.old, change.new) {
                     coverage.expire();
                 }
             }

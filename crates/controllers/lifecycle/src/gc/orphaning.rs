@@ -1,9 +1,11 @@
 //! The orphaning of an owner's dependents: the references to the owner go first, its finalizer last. Pure.
 
 use flyball_api::Uid;
+use flyball_common::discovery::Mark;
+use rustc_hash::FxHashMap;
 
 use super::graph::Graph;
-use super::identity::Identity;
+use super::identity::{Identity, Item};
 use super::server::Problem;
 
 /// What to do for an owner.
@@ -18,7 +20,7 @@ pub enum Orphaning {
 }
 
 impl Orphaning {
-    /// `is_followed`: whether all resources are watched that the server serves.
+    /// `is_followed`: whether all resources are watched that the server served when its orphaning began.
     pub fn of(graph: &Graph, owner: &Uid, is_followed: bool) -> Self {
         match graph.get(owner).filter(|node| node.orphaning) {
             None => Self::Nothing,
@@ -28,6 +30,29 @@ impl Orphaning {
                 Self::Release { owner: node.identity.clone(), dependents: dependents.collect() }
             }
         }
+    }
+}
+
+/// The owners whose orphaning waits for a round of discovery, with the moment at which it began to wait: definitions that change
+/// later do not prolong that.
+#[derive(Debug, Default)]
+pub struct Awaiting(FxHashMap<Item, Mark>);
+
+impl Awaiting {
+    /// Since when an owner waits, which is from now on if it does not yet.
+    pub fn since(&mut self, owner: &Item, now: Mark) -> Mark {
+        *self.0.entry(owner.clone()).or_insert(now)
+    }
+
+    pub fn end(&mut self, owner: &Item) {
+        self.0.remove(owner);
+    }
+
+    /// All owners that wait, in order.
+    pub fn owners(&self) -> Vec<Item> {
+        let mut owners: Vec<Item> = self.0.keys().cloned().collect();
+        owners.sort_unstable();
+        owners
     }
 }
 

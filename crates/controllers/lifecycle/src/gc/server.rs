@@ -2,6 +2,7 @@
 
 use flyball_api::{Key, ObjectMeta, ResourceType};
 use flyball_client::Error;
+use flyball_common::discovery::Mark;
 use flyball_runtime::events::ObjectRef;
 use flyball_runtime::{Event, Outcome, Plan, SyncError};
 use smol_str::SmolStr;
@@ -12,8 +13,10 @@ use super::identity::{Identity, Item};
 pub trait Server: Send + Sync + 'static {
     /// The resource of a kind, if the server serves it.
     fn resource(&self, api_version: &str, kind: &str) -> Option<ResourceType>;
-    /// Whether all resources that the last discovery found are watched.
-    fn is_followed(&self) -> bool;
+    /// What is known by now to have changed of the resources that the server serves.
+    fn mark(&self) -> Mark;
+    /// Whether a round of discovery has begun since then, and all resources that it found are watched.
+    fn has_followed(&self, mark: Mark) -> bool;
     /// How often the server has been seen to go back to an earlier state, as after a restore of etcd.
     fn era(&self) -> u64;
     /// The object as a cache has it, perhaps stale.

@@ -13,7 +13,7 @@ use super::examination::{self, Conclusion, Examination, Step, TRIES, Tries, is_g
 use super::graph::{Graph, Trigger};
 use super::identity::{Identity, Item};
 use super::invariants;
-use super::orphaning::{Orphaning, obstacle};
+use super::orphaning::{Awaiting, Orphaning, obstacle};
 use super::plan::{self, Dependents, Finalizer, Style, Target, View, needs_owner_check, plan};
 use super::server::{Problem, Server};
 use super::unserved::Unserved;
@@ -27,6 +27,7 @@ pub struct Collector<S> {
     absent: Mutex<Absent>,
     pub(super) owner_reads: OwnerReads,
     pub(super) unserved: Mutex<Unserved>,
+    awaiting: Mutex<Awaiting>,
     pub(super) deletions: Queue<Item>,
     orphanings: Queue<Item>,
 }
@@ -53,7 +54,8 @@ impl<S: Server> Collector<S> {
     /// A collector with an empty graph, which adds objects to these queues.
     pub fn new(server: S, deletions: Queue<Item>, orphanings: Queue<Item>) -> Self {
         let (graph, absent, unserved) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { server, graph, absent, owner_reads: OwnerReads::default(), unserved, deletions, orphanings }
+        let (owner_reads, awaiting) = (OwnerReads::default(), Mutex::default());
+        Self { server, graph, absent, owner_reads, unserved, awaiting, deletions, orphanings }
     }
 
     /// Changes or reads the graph, and handles the triggers that result: adds objects to the queues, or records events.
@@ -158,16 +160,26 @@ impl<S: Server> Collector<S> {
         }
     }
 
+    /// Called after each round of discovery: queues the owners whose orphaning waits for one.
+    pub fn discovered(&self) {
+        let owners = self.awaiting.lock().owners();
+        owners.into_iter().for_each(|owner| self.orphanings.add(owner, Priority::Change));
+    }
+
     /// Removes the references to one owner from its dependents, then the finalizer from the owner.
     pub async fn orphan(&self, item: &Item) -> Result<Next, SyncError> {
-        let is_followed = self.server.is_followed();
-        let (owner, dependents) = match self.read_graph(|graph| Orphaning::of(graph, &item.uid, is_followed))
-        {
-            Orphaning::Nothing => return Ok(Next::Settled),
-            Orphaning::AwaitDiscovery => {
-                let doing = format!("orphaning the dependents of {item}");
-                return Err(SyncError::other(doing, "discovery is not up to date").expected());
+        let orphaning = {
+            // The lock is held until it is decided: a round that ends meanwhile queues the owner again.
+            let mut awaiting = self.awaiting.lock();
+            let is_followed = self.server.has_followed(awaiting.since(item, self.server.mark()));
+            let orphaning = self.read_graph(|graph| Orphaning::of(graph, &item.uid, is_followed));
+            if orphaning != Orphaning::AwaitDiscovery {
+                awaiting.end(item);
             }
+            orphaning
+        };
+        let (owner, dependents) = match orphaning {
+            Orphaning::Nothing | Orphaning::AwaitDiscovery => return Ok(Next::Settled),
             Orphaning::Release { owner, dependents } => (owner, dependents),
         };
         self.absent().add_outlived(owner.uid.clone());

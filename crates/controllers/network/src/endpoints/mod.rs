@@ -5,8 +5,9 @@
 //! - **Watches** Services, Pods and Endpoints. **Writes** the Endpoints of Services that have a selector, and
 //!   deletes those of deleted Services. ExternalName Services are ignored.
 //! - Upstream: `pkg/controller/endpoint`. What differs: truncated Endpoints that are up to date are not written again,
-//!   a deletion is sent only if the Endpoints exist, and ports and subsets are sorted by their contents instead of by a
-//!   hash.
+//!   a deletion is sent only if the Endpoints exist, ports and subsets are sorted by their contents instead of by a hash,
+//!   retries do not end after fifteen attempts, and the event that Endpoints could not be created is in the namespace of
+//!   the Service instead of `default`.
 
 pub mod invariants;
 pub mod plan;

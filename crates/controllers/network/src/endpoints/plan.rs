@@ -58,7 +58,7 @@ fn update(view: &View<'_>, service: &Service, current: &Endpoints) -> Option<Wri
     let Desired { labels, subsets, is_truncated } = desired(view, service);
     let is_up_to_date = current.metadata.annotations.contains_key(OVER_CAPACITY) == is_truncated
         && has_labels(current, &labels)
-        && pack(unpack(&current.subsets)) == subsets;
+        && pack(unpack(&current.subsets).into_iter().map(Offer::unversioned)) == subsets;
     if is_up_to_date {
         return None;
     }

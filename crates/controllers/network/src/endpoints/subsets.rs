@@ -57,7 +57,7 @@ pub fn unpack(subsets: &[EndpointSubset]) -> Vec<Offer> {
         let ready = subset.addresses.iter().map(|address| (address, true));
         let not_ready = subset.not_ready_addresses.iter().map(|address| (address, false));
         for (address, ready) in ready.chain(not_ready) {
-            let address = unversioned(address);
+            let address = address.clone();
             if subset.ports.is_empty() {
                 offers.push(Offer { address, ready, port: None });
             } else {
@@ -70,10 +70,13 @@ pub fn unpack(subsets: &[EndpointSubset]) -> Vec<Offer> {
     offers
 }
 
-/// Drops the resourceVersion of the pod, which old releases wrote.
-fn unversioned(address: &EndpointAddress) -> EndpointAddress {
-    let target_ref = address.target_ref.as_ref().map(SharedReference::unversioned);
-    EndpointAddress { target_ref, ..address.clone() }
+impl Offer {
+    /// Without the resourceVersion of the pod, which old releases wrote.
+    pub fn unversioned(mut self) -> Self {
+        let target_ref = &mut self.address.target_ref;
+        *target_ref = target_ref.as_ref().map(SharedReference::unversioned);
+        self
+    }
 }
 
 /// Cuts subsets down to [`CAPACITY`] addresses, each in proportion to its size, those that are not ready first. Returns

@@ -1,6 +1,6 @@
 //! The slices that mirror Endpoints: one for each family and set of ports. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use flyball_api::endpoint_slice::{Endpoint, EndpointConditions, EndpointPort};
@@ -46,6 +46,7 @@ type Desired = BTreeMap<Identity, Endpoint>;
 pub fn mirror<'a>(endpoints: &Endpoints, slices: &'a [Arc<EndpointSlice>], capacity: usize) -> Mirror<'a> {
     let mut mirror = Mirror::default();
     let mut groups: BTreeMap<Group, (Desired, Vec<&EndpointSlice>)> = BTreeMap::new();
+    let mut kept_ports = BTreeSet::new();
     for subset in pack(unpack(&endpoints.subsets)) {
         let (mirrored, invalid) = endpoints_of(&subset, capacity);
         mirror.invalid += invalid;
@@ -55,12 +56,17 @@ pub fn mirror<'a>(endpoints: &Endpoints, slices: &'a [Arc<EndpointSlice>], capac
             let (desired, _) = groups.entry((family, ports.clone())).or_default();
             desired.insert(Identity::of(&endpoint), endpoint);
         }
+        kept_ports.insert(ports);
     }
     for slice in slices.iter().map(Arc::as_ref) {
         let family = Family::named(&slice.address_type).unwrap_or(Family::V4);
         groups.entry((family, sorted(slice.ports.clone()))).or_default().1.push(slice);
     }
     for (group, (desired, slices)) in groups {
+        // Upstream: reconciler.go, reconcile: endpoints with ports that no subset has any more are not counted.
+        if desired.is_empty() && kept_ports.contains(&group.1) {
+            mirror.totals.removed += slices.iter().map(|slice| slice.endpoints.len()).sum::<usize>();
+        }
         reconcile_group(endpoints, group, desired, &slices, &mut mirror);
     }
     reuse_deleted(&mut mirror);
@@ -83,7 +89,6 @@ fn reconcile_group<'a>(
     };
     mirror.delete.extend(surplus);
     if desired.is_empty() {
-        mirror.totals.removed += slices.iter().map(|slice| slice.endpoints.len()).sum::<usize>();
         return mirror.delete.push(first);
     }
     mirror.endpoints += desired.len();

@@ -6,7 +6,8 @@
 //! - **Watches** Endpoints, Services and EndpointSlices. **Writes** those EndpointSlices that carry its label,
 //!   nothing else.
 //! - Upstream: `pkg/controller/endpointslicemirroring`. What differs: the write barrier replaces tracked
-//!   versions. Endpoints that have a label of the slices themselves are not updated in a loop.
+//!   versions. Endpoints that have a label of the slices themselves are not updated in a loop. Retries do not end after
+//!   fifteen attempts.
 
 pub mod invariants;
 mod metrics;

@@ -4,7 +4,7 @@
 //!   as soon as every allocated address in it is also in another ServiceCIDR; until then its condition is `Terminating`.
 //! - **Watches** ServiceCIDRs and IPAddresses. **Writes** its finalizer and the `Ready` condition of ServiceCIDRs,
 //!   nothing else.
-//! - Upstream: `pkg/controller/servicecidrs`.
+//! - Upstream: `pkg/controller/servicecidrs`. What differs: retries do not end after fifteen attempts.
 
 pub mod invariants;
 pub mod plan;

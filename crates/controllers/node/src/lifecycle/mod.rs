@@ -12,7 +12,8 @@
 //! - Upstream: `pkg/controller/nodelifecycle`. Differences: rates follow from the state of the zones in every round, a pod
 //!   gets an event only if it was marked, a new node with the name of an old one starts afresh, an old lease does not count as
 //!   a sign of life after the status was updated, `NoExecute` taints are removed in every round while no node is ready (upstream:
-//!   in the first one), and time in which the informers were unhealthy, or the watch of leases delivered nothing at all, does
+//!   in the first one), pods that are ready on a node that was `Unknown` already when this process began are marked (upstream: only
+//!   when the node becomes so), and time in which the informers were unhealthy, or the watch of leases delivered nothing at all, does
 //!   not count as silence of nodes.
 //!
 //! Reading order: [`health`] (when did a node last report?), [`lease_watch`] (would a report have been seen?), [`status`]

@@ -8,7 +8,8 @@
 //!   controller subtracts, and computes all quotas again every `--resource-quota-sync-period`.
 //! - Upstream: `pkg/controller/resourcequota`, `pkg/quota/v1`. What differs: quotas that limit a custom resource are
 //!   synced as soon as it is watched, not with the next full resync; a resource that cannot be listed leaves only its own
-//!   amounts unknown; an unchanged status is not written.
+//!   amounts unknown; an unchanged status is not written; if two DeviceClasses have the same extended resource, the devices of
+//!   both count (upstream: of either).
 //!
 //! In reading order: [`names`] are the resource names in a quota, [`scopes`] select the objects it counts, [`usage`] adds them up,
 //! [`plan`] writes the status; [`triggers`], [`catalog`] and `monitors` decide when to sync. Besides `sync.rs`, `monitors` is

@@ -7,6 +7,7 @@
 //! - **Watches** Pods, ResourceClaims, ResourceClaimTemplates, and PodGroups if the gate is on. **Writes** ResourceClaims,
 //!   their `status` and their finalizer, and `status.resourceClaimStatuses` of pods and groups.
 //! - Upstream: `pkg/controller/resourceclaim`. What differs: for a pod that has ended no ResourceClaim is created or reserved.
+//!   Recording a ResourceClaim keeps the other entries of the status (upstream: kubernetes/kubernetes#138408, after 1.36.4).
 
 pub mod consumer;
 pub mod invariants;

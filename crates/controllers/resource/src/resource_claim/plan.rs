@@ -115,22 +115,30 @@ fn missing_template(consumer: &Consumer<'_>, error: &NeedError) -> Option<Waitin
     Some(Waiting::on::<ResourceClaimTemplate>(&key, "to be created"))
 }
 
-/// Records the ResourceClaims in the status of the consumer once they are created.
+/// Records the ResourceClaims in the status of the consumer once they are created. An apply removes what it does not repeat, so
+/// entries that are recorded and need nothing are repeated. (Upstream does not, and two entries displace each other for ever.)
 pub fn after(consumer: &Consumer<'_>, needs: &[EntryNeed], outcome: &Outcome<Creation>) -> Option<Write> {
     let created = |entry: &SmolStr| {
         let done = outcome.written().find(|done| done.tag.entry == *entry)?;
         done.answer.written().map(|created| created.name.clone())
     };
-    let name = |(entry, need): &EntryNeed| {
-        let name = match need {
+    let recorded_before = |entry: &SmolStr| {
+        let found = consumer.recorded.iter().find(|recorded| recorded.name == *entry)?;
+        found.resource_claim_name.clone()
+    };
+    let mut is_any_new = false;
+    let mut recorded = vec![];
+    for (entry, need) in needs {
+        let new = match need {
             Ok(Need::Record(name)) => Some(name.clone()),
             Ok(Need::Create(_)) => created(entry),
             Ok(Need::Nothing) | Err(_) => None,
         };
-        Some((entry.clone(), name?))
-    };
-    let recorded: Vec<_> = needs.iter().filter_map(name).collect();
-    (!recorded.is_empty()).then(|| record(consumer, &recorded))
+        is_any_new |= new.is_some();
+        let kept = || recorded_before(entry).filter(|_| *need == Ok(Need::Nothing));
+        recorded.extend(new.or_else(kept).map(|claim| (entry.clone(), claim)));
+    }
+    is_any_new.then(|| record(consumer, &recorded))
 }
 
 /// Whether there is anything to do for a pod: a ResourceClaim has to be created, recorded or reserved. One of the recorded

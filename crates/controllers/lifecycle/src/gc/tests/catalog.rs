@@ -1,7 +1,8 @@
-use flyball_api::ResourceType;
+use flyball_api::{ObjectMeta, ResourceType};
 use flyball_client::{DiscoveredResource, Discovery, DiscoveryFailure};
+use serde_json::json;
 
-use crate::gc::catalog::{Catalog, changes, deletable};
+use crate::gc::catalog::{Catalog, changes, deletable, may_change_resources};
 
 /// From `group/version/Kind verbs`, preferred unless it ends in `?`.
 fn discovery(lines: &[&str], failed: &[&str]) -> Discovery {
@@ -124,5 +125,38 @@ fn another_version_of_a_resource_takes_the_place_of_the_one_before() {
             .collect();
         let found = (shown(&changes.start), successions.join(", "), shown(&changes.stop));
         assert_eq!(found, (start.to_owned(), succeed.to_owned(), stop.to_owned()), "{case}");
+    }
+}
+
+#[test]
+fn a_label_or_annotation_of_a_definition_does_not_change_what_is_served() {
+    let meta = |words: &str| {
+        let has = |word: &str| words.split(' ').any(|known| known == word);
+        let mut meta = json!({
+            "name": "crd", "uid": if has("again") { "b" } else { "a" }, "resourceVersion": "7",
+            "generation": if has("service") { 0 } else { 1 + i64::from(has("spec")) },
+            "labels": {"l": has("label").to_string()}, "annotations": {"a": has("annotation").to_string()},
+        });
+        if has("deleting") {
+            meta["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        serde_json::from_value::<ObjectMeta>(meta).unwrap()
+    };
+    #[rustfmt::skip]
+    let table = [
+        // old               new                           may change resources
+        (None,               Some("-"),                    true),
+        (Some("-"),          None,                         true),
+        (Some("-"),          Some("annotation"),           false),
+        (Some("-"),          Some("label"),                false),
+        (Some("-"),          Some("-"),                    true), // its status
+        (Some("-"),          Some("annotation spec"),      true),
+        (Some("-"),          Some("annotation deleting"),  true),
+        (Some("-"),          Some("annotation again"),     true),
+        (Some("service"),    Some("service annotation"),   true),
+    ];
+    for (old, new, want) in table {
+        let (before, after) = (old.map(meta), new.map(meta));
+        assert_eq!(may_change_resources(before.as_ref(), after.as_ref()), want, "{old:?} {new:?}");
     }
 }

@@ -91,6 +91,7 @@ impl Run {
 
     fn retry(&mut self) {
         self.collector.served(true);
+        self.collector.discovered();
         for (item, orphaning) in self.failed.drain(..) {
             let queue = if orphaning { &self.orphanings } else { &self.deletions };
             queue.add(item, Priority::Change);

@@ -1,6 +1,8 @@
+use flyball_common::discovery::Mark;
+
 use super::examination::graph;
 use super::graph::identity;
-use crate::gc::orphaning::{Orphaning, obstacle};
+use crate::gc::orphaning::{Awaiting, Orphaning, obstacle};
 use crate::gc::server::Problem;
 
 #[test]
@@ -29,4 +31,16 @@ fn the_finalizer_stays_while_a_dependent_refers_to_the_owner() {
     assert!(obstacle(vec![]).is_none() && obstacle(vec![Ok(()), Ok(())]).is_none());
     let found = obstacle(vec![Ok(()), Err(Problem::KeepsChanging), Err(Problem::NamespacedOwner)]);
     assert!(matches!(found, Some(Problem::KeepsChanging)));
+}
+
+#[test]
+fn an_owner_waits_for_what_had_changed_when_it_began_to_wait() {
+    let owner = |name: &str| identity(name).item();
+    let mut awaiting = Awaiting::default();
+    assert_eq!(awaiting.since(&owner("o"), Mark(3)), Mark(3));
+    assert_eq!(awaiting.since(&owner("o"), Mark(5)), Mark(3), "later changes do not matter");
+    assert_eq!(awaiting.since(&owner("a"), Mark(5)), Mark(5));
+    assert_eq!(awaiting.owners(), [owner("a"), owner("o")]);
+    awaiting.end(&owner("o"));
+    assert_eq!(awaiting.since(&owner("o"), Mark(6)), Mark(6));
 }

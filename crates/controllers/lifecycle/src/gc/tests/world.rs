@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flyball_api::{Key, ObjectMeta, OwnerReference, ResourceType, ResourceVersion, Uid};
 use flyball_cache::{MetaChange, Origin};
 use flyball_client::{ApiStatus, DeleteOptions, Error, Patch, Propagation, StatusDetails};
+use flyball_common::discovery::Mark;
 use flyball_runtime::events::ObjectRef;
 use flyball_runtime::plan::{Failure, Operation};
 use flyball_runtime::{Event, Outcome, Plan, Retry};
@@ -382,7 +383,11 @@ impl Server for World {
         (KINDS.contains(&kind) && is_known).then(|| resource(kind))
     }
 
-    fn is_followed(&self) -> bool {
+    fn mark(&self) -> Mark {
+        Mark::default()
+    }
+
+    fn has_followed(&self, _: Mark) -> bool {
         !self.state.lock().chance(10)
     }
 

@@ -87,6 +87,33 @@ fn each_family_and_set_of_ports_has_one_slice() {
     }
 }
 
+#[test]
+fn endpoints_are_counted_as_removed_while_a_subset_has_their_ports() {
+    #[rustfmt::skip]
+    let table = [
+        // case                        before                 endpoints       added, updated, removed
+        ("one of two",                 "1.1.1.1 1.1.1.2:80",  "1.1.1.1:80",   (0, 0, 1)),
+        ("all of one family",          "1.1.1.1 fd00::1:80",  "1.1.1.1:80",   (0, 0, 1)),
+        ("the port has changed",       "1.1.1.1 1.1.1.2:80",  "1.1.1.1:81",   (1, 0, 0)),
+        ("nothing is left",            "1.1.1.1:80",          "",             (0, 0, 0)),
+    ];
+    for (case, before, text, want) in table {
+        let (slices, endpoints) = (mirrored(before), subsets(text));
+        let totals = mirror(&endpoints, &slices, 1000).totals;
+        assert_eq!((totals.added, totals.updated, totals.removed), want, "{case}");
+    }
+}
+
+#[test]
+fn a_mirrored_endpoint_refers_to_its_pod_as_the_endpoints_do() {
+    let mut subset = subset("1.1.1.1:80");
+    subset["addresses"][0]["targetRef"] = json!({"kind": "Pod", "name": "p", "resourceVersion": "77"});
+    let endpoints = endpoints(json!([subset]));
+    let mirror = mirror(&endpoints, &[], 1000);
+    let target = mirror.create[0].endpoints[0].target_ref.as_ref();
+    assert_eq!(serde_json::to_value(target).unwrap()["resourceVersion"], "77");
+}
+
 fn service(spec: Value) -> Service {
     serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "ns"}, "spec": spec})).unwrap()
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::world::{ALL, now, shown};
 use crate::resourcequota::usage::device_claims::Claims;
+use crate::resourcequota::usage::{Id, Objects, Source, Sources};
 
 const IMPLIED: &str = "requests.deviceclass.resource.kubernetes.io/gpu";
 const EXTENDED: &str = "requests.example.com/gpu";
@@ -118,4 +119,30 @@ fn words_for_extended_resources_need_a_class() {
     }
     let off = Claims { extended: None, ..claims };
     assert!(!off.measure(EXTENDED) && !off.measure(IMPLIED) && off.measure(DEVICES));
+}
+
+#[test]
+fn devices_of_a_class_that_does_not_exist_count_if_the_quota_measures_claims_by_another_name() {
+    const LATE: &str = "late.deviceclass.resource.k8s.io/devices";
+    const IMPLIED_LATE: &str = "requests.deviceclass.resource.kubernetes.io/late";
+    const OTHER: &str = "requests.example.com/other";
+    #[rustfmt::skip]
+    let table = [
+        // limits                         extended  used
+        (vec![LATE, IMPLIED_LATE],        true,     format!("{LATE}=2 {IMPLIED_LATE}=2")),
+        (vec![LATE, IMPLIED_LATE, OTHER], true,     format!("{LATE}=2 {IMPLIED_LATE}=2")),
+        (vec![IMPLIED_LATE],              true,     String::new()), // measured with the pods
+        (vec![LATE, IMPLIED_LATE],        false,    format!("{LATE}=2")),
+    ];
+    for (limits, is_extended, want) in table {
+        let mut claims = world(vec![claim("a", json!([exactly("late", "ExactCount", 2)]), "")], vec![]);
+        claims.extended = claims.extended.filter(|_| is_extended);
+        let id: Id = ("resource.k8s.io".into(), "resourceclaims".into());
+        let mut sources = Sources::default();
+        sources.put(id.clone(), Source::new(&id, Objects::DeviceClaims(claims), || true));
+        let hard: Value = limits.iter().map(|name| ((*name).to_owned(), json!("9"))).collect();
+        let quota = json!({"metadata": {"name": "q", "namespace": "n"}, "spec": {"hard": hard}});
+        let quota = serde_json::from_value(quota).unwrap();
+        assert_eq!(shown(&sources.usage(&quota, ALL, now()).used), want, "{limits:?} {is_extended}");
+    }
 }

@@ -49,6 +49,12 @@ impl Claims {
         }
     }
 
+    /// Whether `name` counts devices of a class by the implied extended resource, though there may be no such class. Upstream:
+    /// resources.go, CalculateUsage: once any name of a quota measures claims, all that they use counts.
+    pub fn measure_besides(&self, name: &str) -> bool {
+        self.extended.is_some() && matches!(OfDeviceClaims::parse(name), Some(OfDeviceClaims::Implied(_)))
+    }
+
     /// What the claims of a namespace use of each of `names`.
     pub fn usage(&self, namespace: &str, names: &[&str], features: Features, now: Timestamp) -> ResourceList {
         let mut sums: Vec<(&str, OfDeviceClaims<'_>, Quantity)> = names

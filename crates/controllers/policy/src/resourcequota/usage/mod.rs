@@ -106,6 +106,18 @@ impl Source {
         }
     }
 
+    /// The names among these under which the objects are measured.
+    fn names<'a>(&self, hard: &'a ResourceList) -> Vec<&'a str> {
+        let names = || hard.iter().map(|(name, _)| name);
+        match &self.objects {
+            _ if !names().any(|name| self.measures(name)) => vec![],
+            Objects::DeviceClaims(claims) => {
+                names().filter(|name| claims.measure(name) || claims.measure_besides(name)).collect()
+            }
+            _ => names().filter(|name| self.measures(name)).collect(),
+        }
+    }
+
     fn usage(&self, namespace: &str, names: &[&str], view: &View<'_>) -> ResourceList {
         let &View { features, now, scopes } = view;
         let all = |count: usize| {
@@ -165,8 +177,7 @@ impl Sources {
         let mut usage = Usage::default();
         let mut unknown: Vec<&str> = vec![];
         for ((group, plural), source) in &self.0 {
-            let hard = quota.spec.hard.iter().map(|(name, _)| name);
-            let names: Vec<&str> = hard.filter(|name| source.measures(name)).collect();
+            let names = source.names(&quota.spec.hard);
             if names.is_empty() {
                 continue;
             }

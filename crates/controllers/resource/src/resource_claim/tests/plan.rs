@@ -1,14 +1,14 @@
 use std::sync::Arc;
 
 use flyball_api::{ObjectMeta, ResourceClaim, ResourceClaimTemplate};
-use serde_json::json;
+use serde_json::{Value, json};
 use smol_str::SmolStr;
 
 use super::{claim, group, pod};
 use crate::resource_claim::consumer::{Consumer, consumer_of};
 use crate::resource_claim::invariants::check_creations;
 use crate::resource_claim::plan::{
-    ENTRY, Gates, Known, Need, NeedError, after, group_need, needs_work, plan, pod_need, reserve,
+    ENTRY, EntryNeed, Gates, Known, Need, NeedError, after, group_need, needs_work, plan, pod_need, reserve,
 };
 use flyball_runtime::{Outcome, Plan};
 
@@ -145,6 +145,36 @@ fn a_resource_claim_is_created_from_its_template() {
         recorded.body().unwrap()["status"],
         json!({"resourceClaimStatuses": [{"name": "g", "resourceClaimName": "app-g-1"}]})
     );
+}
+
+#[test]
+fn a_new_entry_does_not_displace_those_that_are_recorded() {
+    let recorded = |needs: Vec<EntryNeed>| {
+        let pod = pod("g=tpl:gpu h=tpl:gpu i=tpl:gpu", "g=app-g-1 h=app-h-1", "");
+        let write = after(&Consumer::from(&pod), &needs, &Outcome::default())?;
+        let body = write.body().unwrap();
+        let statuses = body["status"]["resourceClaimStatuses"].as_array().unwrap().iter();
+        let text = |status: &Value, field: &str| status[field].as_str().unwrap().to_owned();
+        let statuses: Vec<_> = statuses
+            .map(|status| format!("{}={}", text(status, "name"), text(status, "resourceClaimName")))
+            .collect();
+        Some(statuses.join(" "))
+    };
+    let nothing = |entry: &str| (entry.into(), Ok(Need::Nothing));
+    let new = |entry: &str, name: &str| (entry.into(), Ok(Need::Record(name.into())));
+    let failed = |entry: &str| (entry.into(), Err(NeedError::MissingTemplate("gpu".into())));
+    #[rustfmt::skip]
+    let table = [
+        // needs                                                  recorded
+        (vec![nothing("g"), nothing("h"), nothing("i")],          None),
+        (vec![nothing("g"), nothing("h"), new("i", "app-i-1")],   Some("g=app-g-1 h=app-h-1 i=app-i-1")),
+        (vec![nothing("g"), new("h", "app-h-2"), nothing("i")],   Some("g=app-g-1 h=app-h-2")),
+        (vec![new("g", "app-g-2"), failed("h")],                  Some("g=app-g-2")),
+    ];
+    for (needs, want) in table {
+        let case = format!("{needs:?}");
+        assert_eq!(recorded(needs).as_deref(), want, "{case}");
+    }
 }
 
 #[test]
