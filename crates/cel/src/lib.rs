@@ -62,11 +62,8 @@ use source::{Problem, Source};
 /// The type of an expression, or a report of all problems, each with its line and a mark below the character.
 pub fn check(expression: &str, env: &Env) -> Result<Type, String> {
     let source = Source::new(expression);
-    let checked = if source.characters.len() <= SHORT {
-        examine(&source, env)
-    } else {
-        examine_on_large_stack(&source, env)
-    };
+    let checked =
+        if source.is_shallow() { examine(&source, env) } else { examine_on_large_stack(&source, env) };
     checked.map_err(|problems| source::render(&source, problems))
 }
 
@@ -74,9 +71,6 @@ fn examine(source: &Source, env: &Env) -> Result<Type, Vec<Problem>> {
     let expr = parser::parse(source).map_err(|problem| vec![problem])?;
     checker::check(&expr, env)
 }
-
-/// An expression of at most this many characters is not nested deeply enough to overflow the caller's stack.
-const SHORT: usize = 120;
 
 /// The stack size of a thread that handles a deeply nested expression: many times more than the deepest one needs.
 const STACK: usize = 64 << 20;

@@ -14,7 +14,7 @@ use crate::plan::{self, Node};
 use crate::source::{self, Problem, Source};
 use crate::types::Type;
 use crate::value::Value;
-use crate::{SHORT, STACK, parser};
+use crate::{STACK, parser};
 
 /// An expression that can be evaluated.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Program {
     /// Parses, checks and plans an expression.
     pub fn compile(expression: &str, env: &Env) -> Result<Self, Refusal> {
         let source = Source::new(expression);
-        if source.characters.len() <= SHORT {
+        if source.is_shallow() {
             return compile(&source, env);
         }
         let no_stack = || Err(Refusal::Compilation("not enough memory to check the expression".to_owned()));

@@ -20,6 +20,14 @@ impl Source {
         self.characters.get(from..to.min(self.characters.len())).unwrap_or_default().iter().collect()
     }
 
+    /// Whether handling it cannot overflow the caller's stack: it is short, and opens little, closed or not.
+    pub(crate) fn is_shallow(&self) -> bool {
+        const SHORT: usize = 120;
+        const FEW: usize = 40;
+        let opening = self.characters.iter().filter(|c| matches!(c, '(' | '[' | '{' | '?'));
+        self.characters.len() <= SHORT && opening.count() <= FEW
+    }
+
     /// Line and column, both counted from 0.
     fn place(&self, at: usize) -> (usize, usize) {
         let line = self.lines.partition_point(|start| *start <= at).saturating_sub(1);

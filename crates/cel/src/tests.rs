@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::{Env, Fields, Type, check, escaped};
+use crate::{Env, Fields, Program, Type, check, escaped};
 
 fn env() -> Env {
     let mut env = Env::default();
@@ -82,6 +82,16 @@ fn expressions_that_are_too_deep_or_too_long_are_refused() {
         let found = check(&expression, &env()).map_or_else(|report| report, |_| "fine".to_owned());
         let start: String = expression.chars().take(30).collect();
         assert!(found == want || found == format!("ERROR: <input>:-1:0: {want}"), "{start}…: {found}");
+    }
+}
+
+/// They overflow the stack of a thread, if it handles them itself.
+#[test]
+fn short_expressions_that_only_open_are_refused() {
+    for open in ["(", "[", "{1:", "1?", "[1][", "size("] {
+        let expression = open.repeat(119 / open.len());
+        assert!(check(&expression, &env()).is_err(), "{expression}");
+        assert!(Program::compile(&expression, &env()).is_err(), "{expression}");
     }
 }
 
