@@ -146,8 +146,15 @@ impl ApiError {
 
     /// 406.
     pub fn not_acceptable() -> Self {
+        let message = "only the following media types are accepted: application/json, application/yaml, \
+            application/vnd.kubernetes.protobuf";
+        Self::new(406, "NotAcceptable", message)
+    }
+
+    /// 406 in the words of upstream's router, which comes before the negotiation.
+    pub fn no_representation() -> Self {
         let message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
-            application/json;stream=watch";
+            application/vnd.kubernetes.protobuf";
         let mut error = Self::new(406, "NotAcceptable", message);
         error.details = Some(json!({}));
         error

@@ -23,7 +23,8 @@ use crate::authz::Authorizer;
 use crate::error::ApiError;
 use crate::expiry::Expiry;
 use crate::http::body;
-use crate::http::negotiate::Accept;
+use crate::http::message;
+use crate::http::negotiate::{Accept, Offered};
 use crate::http::path::{self, RequestInfo};
 use crate::http::query::Query;
 use crate::http::respond::{self, Body, BoxError};
@@ -199,12 +200,20 @@ impl ApiServer {
         let remote = server.aggregation.find(&info);
         // Discovery and similar requests read the header themselves, as do other servers.
         let is_own = info.is_resource && remote.is_none();
-        let accept = if is_own { Accept::read(&parts.headers) } else { Ok(Accept::JSON) };
+        let errors = Accept::of_errors(&parts.headers);
+        let resource = server.catalog.get(&info.group, &info.version, &info.resource);
+        let offered = match &resource {
+            Some(resource) if resource.custom.is_none() => {
+                Offered::Builtin { has_message: message::is_offered(resource) }
+            }
+            _ => Offered::Custom,
+        };
+        let accept = if is_own { Accept::read(&parts.headers, offered) } else { Ok(Accept::JSON) };
         let agent = parts.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
 
         let user = match crate::authn::who(server, &parts) {
             Ok(user) => user,
-            Err(error) => return respond::refusal(&error, Accept::JSON),
+            Err(error) => return respond::refusal(&error, errors),
         };
         let notes = Arc::new(Notes::default());
         let mut record = Record::new(server.now(), &info, &user, agent, parts.uri.to_string());
@@ -231,16 +240,15 @@ impl ApiServer {
                 }
             },
         };
-        let mut answer =
-            outcome.unwrap_or_else(|error| respond::refusal(&error, accept.unwrap_or(Accept::JSON)).into());
+        let mut answer = outcome.unwrap_or_else(|error| respond::refusal(&error, errors).into());
         respond::warn(&mut answer.response, &notes.warnings());
         record.annotations = notes.annotations();
         let answer = match server.store.durable(answer.written).await {
             Ok(()) => answer,
-            Err(error) => respond::refusal(&ApiError::internal(error), Accept::JSON).into(),
+            Err(error) => respond::refusal(&ApiError::internal(error), errors).into(),
         };
         record.code = answer.response.status().as_u16();
-        let served = server.catalog.get(&info.group, &info.version, &info.resource).is_some_and(|resource| {
+        let served = resource.is_some_and(|resource| {
             info.subresource.is_empty() || verbs::subresource_of(&resource, &info.subresource).is_some()
         });
         server.requests.count(&info, served, record.code);

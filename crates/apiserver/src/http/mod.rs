@@ -3,6 +3,7 @@
 pub(crate) mod body;
 pub(crate) mod command;
 mod json;
+pub(crate) mod message;
 pub(crate) mod negotiate;
 pub(crate) mod path;
 pub(crate) mod protobuf;

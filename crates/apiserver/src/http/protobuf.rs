@@ -1,5 +1,4 @@
-//! Reads request bodies in Kubernetes' protocol buffers, which upstream's typed clients send. Responses are JSON,
-//! which all of them accept. `protobuf.txt` has the field numbers (see `tools/controlplane/protobuf`).
+//! Reads request bodies in Kubernetes' protocol buffers, which upstream's typed clients send. `protobuf.txt` has the field numbers.
 
 use std::sync::LazyLock;
 

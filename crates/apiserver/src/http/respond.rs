@@ -1,4 +1,4 @@
-//! Writes responses: JSON or YAML, compressed if the client accepts that, with warnings and Retry-After as headers.
+//! Writes responses: JSON, YAML or protocol buffers, compressed if the client accepts that, with warnings and Retry-After as headers.
 
 use std::io::Write as _;
 
@@ -12,7 +12,8 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use serde_json::Value;
 
-use super::negotiate::Accept;
+use super::message;
+use super::negotiate::{Accept, Format};
 use crate::error::ApiError;
 
 /// Any error of a body.
@@ -28,26 +29,37 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A response with JSON bytes.
+/// A response with an object, given as JSON, in the format that the client accepts. What has no message stays JSON.
 pub(crate) fn json(code: u16, bytes: Bytes, accept: Accept) -> Response<Body> {
-    if accept.yaml {
-        let text = serde_json::from_slice::<Value>(&bytes)
-            .ok()
-            .and_then(|value| serde_yaml::to_string(&value).ok())
-            .unwrap_or_default();
-        return with_type(code, Bytes::from(text), "application/yaml");
+    let object = || serde_json::from_slice::<Value>(&bytes).unwrap_or_default();
+    match accept.format {
+        Format::Json => {}
+        Format::Yaml => {
+            let text = serde_yaml::to_string(&object()).unwrap_or_default();
+            return with_type(code, Bytes::from(text), "application/yaml");
+        }
+        Format::Protobuf => match message::object(&object()) {
+            Some(Ok(message)) => return encoded(code, message, message::MEDIA_TYPE, accept),
+            Some(Err(error)) => return refusal(&error, Accept::JSON),
+            None => {}
+        },
     }
+    encoded(code, bytes, "application/json", accept)
+}
+
+/// A response with bytes of a type, which are compressed if there are many.
+pub(crate) fn encoded(code: u16, bytes: Bytes, media: &'static str, accept: Accept) -> Response<Body> {
     if accept.gzip && bytes.len() >= GZIP_FROM {
         let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 8), Compression::new(1));
         if encoder.write_all(&bytes).is_ok()
             && let Ok(packed) = encoder.finish()
         {
-            let mut response = with_type(code, Bytes::from(packed), "application/json");
+            let mut response = with_type(code, Bytes::from(packed), media);
             say_gzip(&mut response);
             return response;
         }
     }
-    with_type(code, bytes, "application/json")
+    with_type(code, bytes, media)
 }
 
 /// A response with JSON that is produced piece by piece.

@@ -19,6 +19,15 @@ pub enum Happened {
 }
 
 impl Happened {
+    /// The type of the event.
+    pub fn name(self) -> &'static str {
+        match self {
+            Happened::Added => "ADDED",
+            Happened::Modified => "MODIFIED",
+            Happened::Deleted => "DELETED",
+        }
+    }
+
     fn prefix(self) -> &'static [u8] {
         match self {
             Happened::Added => br#"{"type":"ADDED","object":"#,
@@ -49,6 +58,7 @@ pub struct Entry {
     /// Where, in the frame, the fields after `kind` and `apiVersion` begin.
     kind_end: usize,
     partial: OnceLock<Bytes>,
+    message: OnceLock<Bytes>,
 }
 
 impl Entry {
@@ -59,13 +69,22 @@ impl Entry {
         let kind_end = write_object(&mut buffer, object);
         let mut buffer = buffer.into_inner();
         buffer.put_slice(FRAME_END);
-        Self { version, key, facets, happened, frame: buffer.freeze(), kind_end, partial: OnceLock::new() }
+        Self {
+            version,
+            key,
+            facets,
+            happened,
+            frame: buffer.freeze(),
+            kind_end,
+            partial: OnceLock::new(),
+            message: OnceLock::new(),
+        }
     }
 
     /// The same state, with what selectors match in it extracted differently.
     pub(super) fn with_facets(&self, facets: Facets) -> Self {
         let (key, frame, partial) = (self.key.clone(), self.frame.clone(), self.partial.clone());
-        Self { facets, key, frame, partial, ..*self }
+        Self { facets, key, frame, partial, message: self.message.clone(), ..*self }
     }
 
     /// The object as compact JSON.
@@ -90,6 +109,14 @@ impl Entry {
     /// The object reduced to `PartialObjectMetadata`.
     pub fn partial(&self) -> Bytes {
         self.partial.get_or_init(|| partial(&self.json())).clone()
+    }
+
+    /// The object in protocol buffers, which `encode` makes at the first time.
+    pub(crate) fn message<E>(&self, encode: impl FnOnce(&Value) -> Result<Bytes, E>) -> Result<Bytes, E> {
+        match self.message.get() {
+            Some(message) => Ok(message.clone()),
+            None => encode(&self.value()).map(|message| self.message.get_or_init(|| message).clone()),
+        }
     }
 
     /// The size in bytes, to bound the history.

@@ -8,10 +8,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::Response;
 use serde_json::{Value, json};
+use smol_str::SmolStr;
 
 use super::{Answer, Call, render};
 use crate::error::{ApiError, Named};
-use crate::http::negotiate::View;
+use crate::http::message;
+use crate::http::negotiate::{Accept, Format, View};
 use crate::http::respond::{self, Body};
 use crate::invalid::Cause;
 use crate::resource::Resource;
@@ -76,11 +78,32 @@ pub(super) fn answer(call: &Call<'_>, entries: Vec<Arc<Entry>>, metadata: &Value
         let rows = entries.iter().map(|entry| render::row(call, entry)).collect();
         return respond::value(200, &render::table(call, rows, metadata), call.accept);
     }
+    if call.accept.format == Format::Protobuf {
+        return match messages(call, &entries, metadata) {
+            Ok(list) => respond::encoded(200, list, message::MEDIA_TYPE, call.accept),
+            Err(error) => respond::refusal(&error, Accept::JSON),
+        };
+    }
     let size: usize = entries.iter().map(|entry| entry.size()).sum();
     let pieces = Pieces::new(call, entries, metadata);
-    match size > PIECES_FROM && !call.accept.yaml {
+    match size > PIECES_FROM && call.accept.format == Format::Json {
         true => respond::pieces(200, pieces, call.accept),
         false => respond::json(200, pieces.together(size), call.accept),
+    }
+}
+
+/// The list in protocol buffers: all of it, since its length comes first.
+fn messages(call: &Call<'_>, entries: &[Arc<Entry>], metadata: &Value) -> Result<Bytes, ApiError> {
+    let items: Result<Vec<Bytes>, ApiError> =
+        entries.iter().map(|entry| render::message(&call.resource, call.accept.view, entry)).collect();
+    let (kind, version) = list_kind(&call.resource, call.accept.view);
+    message::list((version.as_str(), kind), metadata, &items?)
+}
+
+fn list_kind(resource: &Resource, view: View) -> (&str, SmolStr) {
+    match view {
+        View::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".into()),
+        _ => (resource.list_kind.as_str(), resource.api_version()),
     }
 }
 
@@ -97,10 +120,7 @@ struct Pieces {
 impl Pieces {
     fn new(call: &Call<'_>, entries: Vec<Arc<Entry>>, metadata: &Value) -> Self {
         let resource = &call.resource;
-        let (kind, api_version) = match call.accept.view {
-            View::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".into()),
-            _ => (resource.list_kind.as_str(), resource.api_version()),
-        };
+        let (kind, api_version) = list_kind(resource, call.accept.view);
         let head =
             format!("{{\"kind\":{kind:?},\"apiVersion\":{api_version:?},\"metadata\":{metadata},\"items\":[");
         Self {

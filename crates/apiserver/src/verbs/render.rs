@@ -4,7 +4,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::Call;
-use crate::http::negotiate::View;
+use crate::error::ApiError;
+use crate::http::message;
+use crate::http::negotiate::{Accept, Format, View};
 use crate::registry::Column;
 use crate::resource::Resource;
 use crate::store::{Entry, Happened, frame};
@@ -29,12 +31,54 @@ pub(crate) fn whole(resource: &Resource, entry: &Entry) -> Bytes {
     }
 }
 
-/// A line of a watch.
+/// The kind of the objects in a response.
+pub(crate) fn kind<'a>(resource: &'a Resource, view: View, version: &'a str) -> (&'a str, &'a str) {
+    match view {
+        View::Metadata => message::METADATA,
+        _ => (version, resource.kind.as_str()),
+    }
+}
+
+/// An object in protocol buffers, without its envelope.
+pub(crate) fn message(resource: &Resource, view: View, entry: &Entry) -> Result<Bytes, ApiError> {
+    let version = resource.api_version();
+    let kind = kind(resource, view, &version);
+    match view {
+        View::Metadata => {
+            message::of_kind(kind, &serde_json::from_slice(&entry.partial()).unwrap_or(Value::Null))
+        }
+        _ if resource.converts() => message::of_kind(kind, &resource.strategy.serve(entry.value())),
+        _ => entry.message(|object| message::of_kind(kind, object)),
+    }
+}
+
+/// An event of a watch.
 pub(crate) fn line(call: &Call<'_>, happened: Happened, entry: &Entry) -> Bytes {
+    if call.accept.format == Format::Protobuf {
+        let version = call.resource.api_version();
+        return match message(&call.resource, call.accept.view, entry) {
+            Ok(raw) => {
+                let kind = kind(&call.resource, call.accept.view, &version);
+                message::frame(happened.name(), &message::envelope(kind, &raw))
+            }
+            Err(error) => error_line(call.accept, &error),
+        };
+    }
     match call.accept.view {
         View::Whole if !call.resource.converts() => entry.frame(happened),
         _ => frame(happened, &object(call, entry)),
     }
+}
+
+/// The event that ends a watch with an error.
+pub(crate) fn error_line(accept: Accept, error: &ApiError) -> Bytes {
+    let status = error.status();
+    if accept.format == Format::Protobuf
+        && let Some(Ok(object)) = message::object(&status)
+    {
+        return message::frame("ERROR", &object);
+    }
+    Bytes::from(format!("{}\n", json!({"type": "ERROR", "object": status})))
 }
 
 pub(crate) fn table(call: &Call<'_>, rows: Vec<Value>, metadata: &Value) -> Value {

@@ -15,7 +15,8 @@ use tokio::time::Instant;
 use super::{Answer, Call, list, render};
 use crate::crd::conversion;
 use crate::error::{ApiError, Named};
-use crate::http::negotiate::{Accept, View};
+use crate::http::message;
+use crate::http::negotiate::{Accept, Format, View};
 use crate::http::path::RequestInfo;
 use crate::http::query::Query;
 use crate::http::respond::{self, BoxError};
@@ -80,7 +81,11 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
     let every = call.server.options.bookmark_every;
     let (follower, state, lines) = match store.follow(shelf, start) {
         Ok(follower) => (Some(follower), state, VecDeque::new()),
-        Err(gone) => (None, State::default(), VecDeque::from([error_line(&too_old(start, gone.oldest))])),
+        Err(gone) => (
+            None,
+            State::default(),
+            VecDeque::from([render::error_line(call.accept, &too_old(start, gone.oldest))]),
+        ),
     };
     let next_bookmark = if bookmarks && follower.is_some() { bookmark_time(timeout, every) } else { None };
     let watch = Stream { scope, state, follower, lines, timeout, every, next_bookmark, began: start };
@@ -88,7 +93,8 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
         let bytes = watch.next().await?;
         Some((Ok::<_, BoxError>(Frame::data(bytes)), watch))
     });
-    let mut response = respond::with_type(200, Bytes::new(), "application/json");
+    let media = if call.accept.format == Format::Protobuf { message::STREAM } else { "application/json" };
+    let mut response = respond::with_type(200, Bytes::new(), media);
     *response.body_mut() = StreamBody::new(frames).boxed_unsync();
     Ok(response.into())
 }
@@ -143,10 +149,6 @@ fn bookmark_time(timeout: Instant, every: Duration) -> Option<Instant> {
 
 fn too_old(version: u64, oldest: u64) -> ApiError {
     ApiError::expired(format!("too old resource version: {version} ({oldest})"))
-}
-
-fn error_line(error: &ApiError) -> Bytes {
-    Bytes::from(format!("{}\n", json!({"type": "ERROR", "object": error.status()})))
 }
 
 /// The parts of the request that the watch needs.
@@ -268,6 +270,13 @@ impl Scope {
                        "columnDefinitions": null, "rows": null})
             }
         };
+        if self.accept.format == Format::Protobuf {
+            return match message::object(&object) {
+                Some(Ok(object)) => message::frame("BOOKMARK", &object),
+                // Only kinds with messages are watched so.
+                Some(Err(_)) | None => Bytes::new(),
+            };
+        }
         let line = frame(Happened::Added, object.to_string().as_bytes());
         // The only event type that `Happened` does not have.
         let text = String::from_utf8_lossy(&line).replacen("\"ADDED\"", "\"BOOKMARK\"", 1);
@@ -320,7 +329,7 @@ impl Stream {
                     let events = match self.scope.shown(events).await {
                         Ok(events) => events,
                         Err(error) => {
-                            self.lines.push_back(error_line(&error));
+                            self.lines.push_back(render::error_line(self.scope.accept, &error));
                             self.follower = None;
                             continue;
                         }
@@ -333,7 +342,8 @@ impl Stream {
                 }
                 Err(gone) => {
                     // Too slow: the client has to list again.
-                    self.lines.push_back(error_line(&too_old(follower.cursor(), gone.oldest)));
+                    let error = too_old(follower.cursor(), gone.oldest);
+                    self.lines.push_back(render::error_line(self.scope.accept, &error));
                     self.follower = None;
                     continue;
                 }

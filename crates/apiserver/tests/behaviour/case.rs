@@ -18,11 +18,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use flyball_api::protobuf::Envelope;
 use http::Request;
 use serde_json::{Value, json};
 
 use crate::backend::{Answer, Backend};
 use crate::hooks::Hooks;
+use crate::message;
 
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -200,15 +202,25 @@ fn request(line: &str) -> Request<Bytes> {
 }
 
 fn read(body: &Bytes, watch: bool) -> Value {
+    if Envelope::is_there(body) {
+        return json!({"protobuf": message::shown(body)});
+    }
     if watch {
+        // The first byte of an event's length.
+        if body.first() == Some(&0) {
+            let events = message::events(body).into_iter();
+            return events.filter(|event| !is_plain(event)).map(|event| json!({"protobuf": event})).collect();
+        }
         let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let lines = lines.map(|line| serde_json::from_slice::<Value>(line).unwrap_or_default());
-        // When plain bookmarks come is up to the server.
-        let plain =
-            |line: &Value| line["type"] == "BOOKMARK" && line["object"]["metadata"]["annotations"].is_null();
-        return lines.filter(|line| !plain(line)).collect();
+        return lines.filter(|line| !is_plain(line)).collect();
     }
     serde_json::from_slice(body).unwrap_or_else(|_| json!(String::from_utf8_lossy(body)))
+}
+
+/// Whether an event is a plain bookmark: when those come is up to the server.
+fn is_plain(event: &Value) -> bool {
+    event["type"] == "BOOKMARK" && event["object"]["metadata"]["annotations"].is_null()
 }
 
 /// Looks for `wanted` in `found`; gives the number of values compared.

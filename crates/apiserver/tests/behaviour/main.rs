@@ -7,13 +7,14 @@ mod backend;
 mod case;
 mod hooks;
 mod kubectl;
+mod message;
 mod real;
 
 use std::sync::Arc;
 
 use backend::Backend;
 
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 16] = [
     ("objects", include_str!("cases/objects.txt")),
     ("patches", include_str!("cases/patches.txt")),
     ("deletion", include_str!("cases/deletion.txt")),
@@ -28,6 +29,7 @@ const FILES: [(&str, &str); 15] = [
     ("policies", include_str!("cases/policies.txt")),
     ("mutations", include_str!("cases/mutations.txt")),
     ("webhooks", include_str!("cases/webhooks.txt")),
+    ("protobuf", include_str!("cases/protobuf.txt")),
     ("aggregation", include_str!("cases/aggregation.txt")),
 ];
 
