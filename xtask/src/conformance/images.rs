@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use flyball_sim::cluster::Assets;
 use serde_json::{Value, json};
 
-use super::artefacts::{Artefacts, CERTIFICATE, SIDECARS};
+use super::artefacts::{Artefacts, CERTIFICATE, CSI_DRIVER, SIDECARS};
 use crate::oci::{self, Layout, tar, write};
 
 pub(crate) const PAUSE: &str = "registry.k8s.io/pause:3.10.2";
@@ -163,7 +163,7 @@ fn layer(content: Content, artefacts: &Artefacts, folder: &Path) -> anyhow::Resu
         }
         Content::Csi => {
             install_busybox(&root)?;
-            for (program, _) in SIDECARS {
+            for program in SIDECARS.map(|(name, ..)| name).into_iter().chain([CSI_DRIVER]) {
                 copy(&artefacts.program(program), &root.join(program))?;
             }
         }
