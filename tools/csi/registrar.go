@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log"
 	"net/http"
-	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -25,6 +25,7 @@ func runRegistrar(args []string) error {
 	flags := flag.NewFlagSet("registrar", flag.ExitOnError)
 	address := flags.String("csi-address", "/csi/csi.sock", "the driver's socket")
 	path := flags.String("kubelet-registration-path", "", "the driver's socket as the kubelet finds it")
+	folder := flags.String("registration-folder", "/registration", "where the kubelet looks for drivers")
 	timeout := flags.Duration("timeout", time.Minute, "how long the driver may take to answer")
 	flags.Int("v", 0, "not used")
 	_ = flags.Parse(args)
@@ -33,7 +34,7 @@ func runRegistrar(args []string) error {
 	if err != nil {
 		return err
 	}
-	listener, done, err := listen(fmt.Sprintf("/registration/%s-reg.sock", name))
+	listener, done, err := listen(filepath.Join(*folder, name+"-reg.sock"))
 	if err != nil {
 		return err
 	}
@@ -51,9 +52,8 @@ func (r *registrar) GetInfo(context.Context, *registration.InfoRequest) (*regist
 
 func (r *registrar) NotifyRegistrationStatus(_ context.Context, status *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
 	if !status.PluginRegistered {
+		// It asks again, for example when its node exists.
 		log.Printf("the kubelet refused the driver: %s", status.Error)
-		// The container starts again, and asks again.
-		os.Exit(1)
 	}
 	return &registration.RegistrationStatusResponse{}, nil
 }

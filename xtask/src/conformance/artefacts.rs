@@ -21,13 +21,13 @@ const KUBERNETES: [(&str, &str); 5] = [
     (E2E, "k8s.io/kubernetes/test/e2e"),
 ];
 const E2E: &str = "e2e.test";
-/// A CSI driver and the programs that connect one to Kubernetes.
-pub(crate) const SIDECARS: [(&str, &str); 4] = [
-    ("csi-driver", "."),
-    ("csi-attacher", "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher"),
-    ("csi-provisioner", "github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner"),
-    ("csi-resizer", "github.com/kubernetes-csi/external-resizer/v2/cmd/csi-resizer"),
+/// The programs that connect a CSI driver to Kubernetes: name, module and package.
+pub(crate) const SIDECARS: [(&str, &str, &str); 3] = [
+    ("csi-attacher", "github.com/kubernetes-csi/external-attacher/v4", "cmd/csi-attacher"),
+    ("csi-provisioner", "github.com/kubernetes-csi/external-provisioner/v6", "cmd/csi-provisioner"),
+    ("csi-resizer", "github.com/kubernetes-csi/external-resizer/v2", "cmd/csi-resizer"),
 ];
+pub(crate) const CSI_DRIVER: &str = "csi-driver";
 /// agnhost's own certificate, which it serves and reads at its root.
 pub(crate) const CERTIFICATE: [&str; 2] = ["localhost.crt", "localhost.key"];
 
@@ -51,7 +51,11 @@ impl Artefacts {
         let dns = crate::root().join("tools/dns");
         let coredns = format!("coredns {}, {}", go::pinned(&dns, COREDNS)?, go::digest(&dns)?);
         let csi = crate::root().join("tools/csi");
-        let driver = format!("csi driver {}", go::digest(&csi)?);
+        let driver = go::digest(&csi)?;
+        let versions = SIDECARS
+            .iter()
+            .map(|(name, module, _)| anyhow::Ok(format!("{name} {}", go::pinned(&csi, module)?)));
+        let versions = versions.collect::<anyhow::Result<Vec<String>>>()?;
         let mut wanted: Vec<(&str, String, &Path, &str)> = Vec::new();
         for (name, package) in KUBERNETES {
             wanted.push((name, package.to_owned(), &controlplane, &kubernetes));
@@ -66,8 +70,9 @@ impl Artefacts {
         }
         wanted.push(("pause", "./pause".to_owned(), &cluster, &pause));
         wanted.push(("coredns", ".".to_owned(), &dns, &coredns));
-        for (name, package) in SIDECARS {
-            wanted.push((name, package.to_owned(), &csi, &driver));
+        wanted.push((CSI_DRIVER, ".".to_owned(), &csi, &driver));
+        for ((name, module, package), version) in SIDECARS.iter().zip(&versions) {
+            wanted.push((name, format!("{module}/{package}"), &csi, version));
         }
         let programs = wanted.iter().map(|(name, package, module, stamp)| Program {
             name,

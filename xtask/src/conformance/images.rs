@@ -1,4 +1,4 @@
-//! Container images under the names that the tests use, assembled from static programs: there is no registry to pull from.
+//! Container images under the names that the tests use, assembled from programs of this machine and built ones: there is no registry to pull from.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use flyball_sim::cluster::Assets;
 use serde_json::{Value, json};
 
-use super::artefacts::{Artefacts, CERTIFICATE, SIDECARS};
+use super::artefacts::{Artefacts, CERTIFICATE, CSI_DRIVER, SIDECARS};
 use crate::oci::{self, Layout, tar, write};
 
 pub(crate) const PAUSE: &str = "registry.k8s.io/pause:3.10.2";
@@ -73,8 +73,9 @@ const IMAGES: [Image; 19] = [
 ];
 const WEB_SERVER: &[&str] = &["busybox", "httpd", "-f", "-p", "80", "-h", "/www"];
 
-/// Programs of this machine that tests run inside agnhost, with the libraries they need.
-const BORROWED: [&str; 6] = ["bash", "curl", "dig", "getent", "nc", "ss"];
+/// Programs of this machine that tests run inside agnhost, with the libraries they need. (busybox's own `wget` of Debian 12 crashes
+/// if it is given a timeout.)
+const BORROWED: [&str; 6] = ["curl", "dig", "getent", "nc", "ss", "wget"];
 
 /// Writes one archive that `ctr images import` reads. Returns its path.
 pub(crate) fn assemble(artefacts: &Artefacts, folder: &Path) -> anyhow::Result<PathBuf> {
@@ -132,15 +133,19 @@ fn layer(content: Content, artefacts: &Artefacts, folder: &Path) -> anyhow::Resu
         Content::Pause => copy(&artefacts.program("pause"), &root.join("pause"))?,
         Content::Busybox => {
             install_busybox(&root)?;
+            install_shell(&root)?;
             write(&root.join("www/index.html"), b"<h1>Welcome to nginx!</h1>\n")?;
         }
         Content::Agnhost => {
             install_busybox(&root)?;
+            install_shell(&root)?;
             for program in ["agnhost", "coredns"] {
                 copy(&artefacts.program(program), &root.join(program))?;
             }
             // The borrowed programs ask libraries that would otherwise ask the DNS server first.
             write(&root.join("etc/nsswitch.conf"), b"hosts: files dns\n")?;
+            // Like busybox's.
+            write(&root.join("etc/wgetrc"), b"tries = 1\n")?;
             // What nautilus serves.
             write(&root.join("data.json"), br#"{"image": "nautilus.jpg"}"#)?;
             for file in CERTIFICATE {
@@ -158,7 +163,7 @@ fn layer(content: Content, artefacts: &Artefacts, folder: &Path) -> anyhow::Resu
         }
         Content::Csi => {
             install_busybox(&root)?;
-            for (program, _) in SIDECARS {
+            for program in SIDECARS.map(|(name, ..)| name).into_iter().chain([CSI_DRIVER]) {
                 copy(&artefacts.program(program), &root.join(program))?;
             }
         }
@@ -172,7 +177,7 @@ fn layer(content: Content, artefacts: &Artefacts, folder: &Path) -> anyhow::Resu
 
 fn install_busybox(root: &Path) -> anyhow::Result<()> {
     let program = find("busybox").context("no busybox in PATH")?;
-    copy(&program, &root.join("bin/busybox"))?;
+    copy_with_libraries(&program, &root.join("bin/busybox"), root)?;
     let applets = Command::new(&program).arg("--list").output().context("run busybox --list")?;
     for applet in String::from_utf8_lossy(&applets.stdout).lines().filter(|applet| *applet != "busybox") {
         std::os::unix::fs::symlink("/bin/busybox", root.join("bin").join(applet))
@@ -181,17 +186,30 @@ fn install_busybox(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Makes bash the shell: that of Debian's busybox takes its own `nc` before one in PATH, and hides variables of the environment whose
+/// names a shell cannot use.
+fn install_shell(root: &Path) -> anyhow::Result<()> {
+    borrow("bash", root)?;
+    let shell = root.join("bin/sh");
+    std::fs::remove_file(&shell).context("remove busybox's shell")?;
+    std::os::unix::fs::symlink("/usr/bin/bash", &shell).context("link sh")
+}
+
 /// Copies a program of this machine with its libraries; it is left out if the machine does not have it.
 fn borrow(name: &str, root: &Path) -> anyhow::Result<()> {
     let Some(program) = find(name) else {
         println!("  no {name} on this machine: tests that run it in a pod will fail");
         return Ok(());
     };
-    copy(&program, &root.join("usr/bin").join(name))?;
-    let libraries = Command::new("ldd").arg(&program).output().context("run ldd")?;
-    for library in
-        String::from_utf8_lossy(&libraries.stdout).split_whitespace().filter(|w| w.starts_with('/'))
-    {
+    copy_with_libraries(&program, &root.join("usr/bin").join(name), root)
+}
+
+/// The libraries are those that the dynamic linker names; a program without any has none.
+fn copy_with_libraries(program: &Path, place: &Path, root: &Path) -> anyhow::Result<()> {
+    copy(program, place)?;
+    let libraries = Command::new("ldd").arg(program).output().context("run ldd")?;
+    let named = String::from_utf8_lossy(&libraries.stdout);
+    for library in named.split_whitespace().filter(|word| word.starts_with('/')) {
         let place = root.join(library.trim_start_matches('/'));
         if !place.exists() {
             copy(Path::new(library), &place)?;

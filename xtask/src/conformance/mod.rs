@@ -12,6 +12,7 @@ mod node;
 mod report;
 mod rig;
 pub(crate) mod shadow;
+mod storage;
 mod suites;
 
 use std::ffi::OsString;

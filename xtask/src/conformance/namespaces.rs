@@ -44,7 +44,7 @@ pub(crate) fn lacks() -> Option<String> {
     let missing: Vec<&str> = TOOLS.into_iter().filter(|tool| find(tool).is_none()).collect();
     (!missing.is_empty()).then(|| {
         format!(
-            "no {} in PATH; on Debian: apt-get install busybox-static conntrack iproute2 iptables nftables runc",
+            "no {} in PATH; on Debian: apt-get install busybox conntrack iproute2 iptables nftables runc",
             missing.join(", no ")
         )
     })

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::artefacts::Artefacts;
 use super::command::run;
 use super::network::{self, Address};
-use super::{dns, images};
+use super::{dns, images, storage};
 
 /// Folders that a node does not share with the machine: their contents are removed with the rig.
 pub(crate) const OWN_FOLDERS: [&str; 4] = ["/var/lib", "/var/log", "/run", "/tmp"];
@@ -24,6 +24,7 @@ pub(crate) struct Node {
     pub(crate) address: Address,
     folder: PathBuf,
     // Dropped in this order; the last one holds the namespaces.
+    storage: Vec<Process>,
     kube_proxy: Option<Process>,
     kubelet: Option<Process>,
     containerd: Option<Process>,
@@ -52,7 +53,8 @@ impl Node {
             std::fs::create_dir_all(&own).with_context(|| format!("create {}", own.display()))?;
             script.push_str(&format!("mount --bind {} {path}\n", own.display()));
         }
-        script.push_str("chmod 1777 /tmp\nmkdir -p /run/lock /var/lib/cni\n");
+        let needed = storage::folders().join(" ");
+        script.push_str(&format!("chmod 1777 /tmp\nmkdir -p /run/lock /var/lib/cni {needed}\n"));
         script.push_str(&format!("mount --bind {} /etc/hosts\n", setup.hosts.display()));
         script.push_str(&format!(
             "hostname {name}\ntouch {}\nexec sleep infinity\n",
@@ -64,6 +66,7 @@ impl Node {
             name: name.to_owned(),
             address,
             folder,
+            storage: Vec::new(),
             kube_proxy: None,
             kubelet: None,
             containerd: None,
@@ -96,7 +99,7 @@ impl Node {
         let programs = setup.artefacts;
         let config = self.write("containerd.toml", &self.containerd_config(programs))?;
         let args = ["--config".to_owned(), config];
-        self.containerd = Some(self.spawn(setup, "containerd", &args)?);
+        self.containerd = Some(self.spawn_built(setup, "containerd", &args)?);
         self.import(setup).await?;
         let kubelet = self.write("kubelet.json", &self.kubelet_config(setup))?;
         let kubelet = [
@@ -107,9 +110,10 @@ impl Node {
             "--cert-dir=/var/lib/kubelet/pki".to_owned(),
             "--v=2".to_owned(),
         ];
-        self.kubelet = Some(self.spawn(setup, "kubelet", &kubelet)?);
+        self.kubelet = Some(self.spawn_built(setup, "kubelet", &kubelet)?);
         let proxy = self.write("kube-proxy.json", &self.proxy_config(setup))?;
-        self.kube_proxy = Some(self.spawn(setup, "kube-proxy", &[format!("--config={proxy}")])?);
+        self.kube_proxy = Some(self.spawn_built(setup, "kube-proxy", &[format!("--config={proxy}")])?);
+        self.storage = storage::start(self, setup)?;
         Ok(())
     }
 
@@ -136,7 +140,7 @@ impl Node {
     /// Why a program of this node ended, if one did.
     pub(crate) fn ended(&mut self) -> Option<String> {
         let programs = [&mut self.containerd, &mut self.kubelet, &mut self.kube_proxy];
-        programs.into_iter().flatten().find_map(|process| {
+        programs.into_iter().flatten().chain(&mut self.storage).find_map(|process| {
             let status = process.ended()?;
             Some(format!("{} ended with {status}; see {}", process.name(), process.log().display()))
         })
@@ -172,8 +176,19 @@ impl Node {
         args.into_iter().chain([program.display().to_string()]).collect()
     }
 
-    fn spawn(&self, setup: &Setup<'_>, name: &str, args: &[String]) -> anyhow::Result<Process> {
-        let mut all = self.inside(&setup.artefacts.program(name));
+    fn spawn_built(&self, setup: &Setup<'_>, name: &str, args: &[String]) -> anyhow::Result<Process> {
+        self.spawn(setup, name, &setup.artefacts.program(name), args)
+    }
+
+    /// Starts a program in the namespaces of this node.
+    pub(crate) fn spawn(
+        &self,
+        setup: &Setup<'_>,
+        name: &str,
+        program: &Path,
+        args: &[String],
+    ) -> anyhow::Result<Process> {
+        let mut all = self.inside(program);
         all.extend(args.iter().cloned());
         setup.cluster.start_program(&format!("{}-{name}", self.name), Path::new("nsenter"), &all)
     }

@@ -11,10 +11,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::artefacts::Artefacts;
-use super::dns;
-use super::namespaces;
 use super::network::{self, Address, PODS, SERVER, SERVICES};
 use super::node::{self, Node, Setup};
+use super::{dns, namespaces, storage};
 
 /// How long nodes may take to become ready on a busy machine.
 const READY_WITHIN: Duration = Duration::from_secs(300);
@@ -53,6 +52,7 @@ impl Rig {
         })?;
         cluster.keep_logs();
         let hosts = write_hosts(cluster.dir())?;
+        storage::write_kubeconfig(&cluster)?;
         let setup = Setup { cluster: &cluster, artefacts, images, cgroup, hosts: &hosts };
         let mut nodes = Vec::new();
         for (n, name) in (1..).zip(NODES) {
@@ -73,6 +73,7 @@ impl Rig {
         let dns = dns::start(&cluster, artefacts)?;
         let mut rig = Self { manager, scheduler, dns, nodes, cluster };
         rig.until_ready().await?;
+        storage::create_class(&*rig.cluster.api().await?).await?;
         Ok(rig)
     }
 
