@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use flyball_apiserver::Record;
 
 use crate::end_state::end_state;
-use crate::faults::{Faults, Kind};
+use crate::faults::{Faults, Kind, Safeguard};
 use crate::golden::compare::{Counts, differences};
 use crate::golden::embedded::InProcess;
 use crate::golden::expected::Snapshot;
@@ -93,6 +93,7 @@ impl History {
 /// A scenario to be run under faults.
 pub struct Trial {
     scenario: Scenario,
+    missing: Option<Safeguard>,
 }
 
 /// The end of a trial.
@@ -110,12 +111,17 @@ impl Trial {
         let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
         let parsed = Scenario::parse(&(text.trim_end().to_owned() + EPILOGUE));
         let scenario = parsed.map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
-        Ok(Self { scenario })
+        Ok(Self { scenario, missing: None })
     }
 
     /// Excludes some kinds of faults.
     pub fn spare(&mut self, kinds: &[Kind]) {
         self.scenario.spared_faults.extend(kinds);
+    }
+
+    /// Takes a safeguard away from the controller managers: then rules must be broken.
+    pub fn take_away(&mut self, safeguard: Safeguard) {
+        self.missing = Some(safeguard);
     }
 
     /// The kinds of faults that it has under a plan.
@@ -159,6 +165,7 @@ impl Trial {
         let mut checker = None;
         let outcome = runtime.block_on(async {
             let counted = fault_plan.faults(&self.scenario.spared_faults);
+            self.missing.into_iter().for_each(|safeguard| counted.take_away(safeguard));
             let mut backend =
                 InProcess::start_under(&self.scenario.api_server, counted.clone(), self.starts()).await?;
             checker = backend.checker();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use flyball_sim::faults::Kind;
+use flyball_sim::faults::{Kind, Safeguard};
 use flyball_sim::trial::{FaultPlan, Trial};
 
 /// The scenarios with these names for which we have all controllers.
@@ -74,7 +74,7 @@ const SEEDS: [(&str, u64); 21] = [
 fn seeds_that_failed_once_pass() -> anyhow::Result<()> {
     for (name, seed) in SEEDS {
         for mut trial in trials(|found| found == name)? {
-            trial.spare(&[Kind::Restore, Kind::Failover]);
+            trial.spare(&[Kind::Restore, Kind::Failover, Kind::CutOff]);
             ends_the_same(&trial, |_| vec![FaultPlan::Seed(seed)]).map_err(anyhow::Error::msg)?;
         }
     }
@@ -117,8 +117,8 @@ fn restores_that_failed_once_pass() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same for seeds with all kinds of faults but failovers, which came later. A write that waited for a token was sent after the restore that made it wrong had been
-/// noticed.
+/// The same for seeds with all kinds of faults but failovers and lost leaders, which came later. A write that waited for a token was sent
+/// after the restore that made it wrong had been noticed.
 const MIXED: [(&str, u64); 3] =
     [("volumeattributesclass-protection", 1_012_942), ("job-gang", 1_010_500), ("pdb-percent", 1_011_683)];
 
@@ -126,16 +126,15 @@ const MIXED: [(&str, u64); 3] =
 fn mixed_faults_that_failed_once_pass() -> anyhow::Result<()> {
     for (name, seed) in MIXED {
         for mut trial in trials(|found| found == name)? {
-            trial.spare(&[Kind::Failover]);
+            trial.spare(&[Kind::Failover, Kind::CutOff]);
             ends_the_same(&trial, |_| vec![FaultPlan::Seed(seed)]).map_err(anyhow::Error::msg)?;
         }
     }
     Ok(())
 }
 
-/// The standby's caches lag when the leader dies after a write that it got no response for: pods must not be created twice.
-#[test]
-fn a_standby_that_takes_over_ends_as_its_leader_would_have() -> anyhow::Result<()> {
+/// Scenarios in which a new leader that lacks the last writes of the former one would create pods twice.
+fn takeovers() -> anyhow::Result<Vec<Trial>> {
     let named = [
         "replicaset-scale",
         "job-completions",
@@ -144,10 +143,44 @@ fn a_standby_that_takes_over_ends_as_its_leader_would_have() -> anyhow::Result<(
         "daemonset-rolling-update",
         "deployment-rolling-update",
     ];
-    for trial in trials(|name| named.iter().any(|start| name.starts_with(start)))? {
-        let takeovers = |_| (1..4).map(|seed| FaultPlan::Only(vec![Kind::Failover], seed)).collect();
-        ends_the_same(&trial, takeovers).map_err(anyhow::Error::msg)?;
+    trials(|name| named.iter().any(|start| name.starts_with(start)))
+}
+
+/// The standby's caches lag when the leader dies after a write that it got no response for, or is cut off for longer than its lease lasts
+/// and then comes back.
+#[test]
+fn a_standby_that_takes_over_ends_as_its_leader_would_have() -> anyhow::Result<()> {
+    for trial in takeovers()? {
+        for kind in [Kind::Failover, Kind::CutOff] {
+            let seeds = |_| (1..4).map(|seed| FaultPlan::Only(vec![kind], seed)).collect();
+            ends_the_same(&trial, seeds).map_err(anyhow::Error::msg)?;
+        }
     }
+    Ok(())
+}
+
+/// Whether the rules notice, in some run with this kind of fault, that managers do without a safeguard.
+fn is_missed(safeguard: Safeguard, kind: Kind, breaks: &str) -> anyhow::Result<bool> {
+    let mut trials = takeovers()?;
+    trials.iter_mut().for_each(|trial| trial.take_away(safeguard));
+    let breaks_it = |trial: &Trial, seed| {
+        let findings = trial.run(&FaultPlan::Only(vec![kind], seed)).findings;
+        findings.violations.iter().any(|broken| broken.rule.contains(breaks))
+    };
+    Ok((1..20).any(|seed| trials.iter().any(|trial| breaks_it(trial, seed))))
+}
+
+#[test]
+fn the_rules_notice_a_new_leader_that_does_not_wait_for_its_caches() -> anyhow::Result<()> {
+    for kind in [Kind::Failover, Kind::CutOff] {
+        assert!(is_missed(Safeguard::CurrentCaches, kind, "pod")?, "{kind:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_rules_notice_a_former_leader_without_a_fence() -> anyhow::Result<()> {
+    assert!(is_missed(Safeguard::Fence, Kind::CutOff, "a former leader writes nothing")?);
     Ok(())
 }
 
@@ -163,10 +196,11 @@ fn conflicts_are_resolved() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A failing seed can be looked into only if it fails again. Restores, crashes and failovers wake the most tasks at once.
+/// A failing seed can be looked into only if it fails again. Restores, crashes and takeovers wake the most tasks at once.
 #[test]
 fn the_same_seed_gives_the_same_requests_at_the_same_times() -> anyhow::Result<()> {
-    let kinds = [Kind::Restore, Kind::Crash, Kind::Failover, Kind::Stale, Kind::Dropped, Kind::Lost];
+    let kinds =
+        [Kind::Restore, Kind::Crash, Kind::Failover, Kind::CutOff, Kind::Stale, Kind::Dropped, Kind::Lost];
     for trial in
         trials(|name| name == "deployment-rolling-update" || name == "gc-background" || name == "job-gang")?
     {

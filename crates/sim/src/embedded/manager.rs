@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use flyball_api::{ResourceType, ResourceVersion};
+use flyball_api::{Key, ResourceType, ResourceVersion};
 use flyball_cache::{InformerOptions, Informers};
-use flyball_client::{Client, ClientOptions, Fence, FenceClock, Identities, user_agent_of};
+use flyball_client::{Client, ClientOptions, Identities, user_agent_of};
 use flyball_cloud::{CLOUD_CONTROLLER_MANAGER, Cloud};
 use flyball_latest as latest;
 use flyball_manager::engine::Engine;
@@ -18,32 +18,36 @@ use flyball_runtime::config::Volumes;
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::gates::Gate;
 use flyball_runtime::{
-    DebugPages, Extensions, Health, Judge, Leadership, LeadershipSender, Metrics, Shared, Signal,
-    SignalSender, Supervision, version,
+    DebugPages, Extensions, Health, Insight, Judge, Leadership, Metrics, Shared, Signal, SignalSender,
+    Supervision, version,
 };
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 use super::Embedded;
 use crate::cluster::Pki;
-use crate::faults::Death;
+use crate::faults::Link;
 
 /// Seed for watches and jitter, the same in every run.
 const SEED: u64 = 1;
 /// How often it is checked whether a new process has set up its controllers, which start its informers.
 const SETUP: Duration = Duration::from_millis(100);
-/// How long a controller manager may take to stop.
-const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A controller manager that runs until it is stopped or dropped.
 pub struct RunningManager {
-    stop: SignalSender,
-    task: JoinHandle<()>,
-    life: Life,
+    pub(super) stop: SignalSender,
+    pub(super) task: JoinHandle<()>,
+    pub(super) life: Life,
 }
 
-/// The caches and metrics of the current process of a controller manager.
-type Life = Arc<latest::Sender<Option<(Informers, Metrics)>>>;
+/// What can be seen of the current process of a controller manager.
+pub(super) type Life = Arc<latest::Sender<Option<Inside>>>;
+
+#[derive(Clone)]
+pub(super) struct Inside {
+    informers: Informers,
+    metrics: Metrics,
+    insight: Insight,
+}
 
 impl RunningManager {
     /// Whether it has ended by itself.
@@ -56,7 +60,7 @@ impl RunningManager {
     pub async fn seen(&self, resource: &ResourceType, version: ResourceVersion) {
         let mut life = self.life.subscribe();
         loop {
-            let Some(informers) = life.borrow_and_update().as_ref().map(|(informers, _)| informers.clone())
+            let Some(informers) = life.borrow_and_update().as_ref().map(|inside| inside.informers.clone())
             else {
                 return;
             };
@@ -79,13 +83,28 @@ impl RunningManager {
     /// Whether all its caches know whether the server was restored, and have been listed since.
     pub fn has_noticed_restores(&self) -> bool {
         let life = self.life.borrow();
-        life.as_ref()
-            .is_none_or(|(informers, _)| !informers.has_doubts() && informers.left_behind().is_empty())
+        life.as_ref().is_none_or(|Inside { informers, .. }| {
+            !informers.has_doubts() && informers.left_behind().is_empty()
+        })
+    }
+
+    /// The version in which its cache holds an object, if it does.
+    pub fn holds(&self, resource: &ResourceType, key: &Key) -> Option<ResourceVersion> {
+        let informers = self.life.borrow().as_ref().map(|inside| inside.informers.clone())?;
+        informers.progress(resource)?.holds(key).map(|(_, _, version)| version)
+    }
+
+    /// Whether no key is being synced, or waits for a worker, for a cache, or in quarantine. Retries that are due later do not count.
+    pub fn is_idle(&self) -> bool {
+        let insight = self.life.borrow().as_ref().map(|inside| inside.insight.clone());
+        let controllers = insight.map(|insight| insight.controllers()).unwrap_or_default();
+        let mut work = controllers.iter().filter_map(|controller| controller.work.as_ref());
+        work.all(|work| work.ready + work.running + work.at_barrier + work.in_quarantine == 0)
     }
 
     /// The text of its `/metrics`.
     pub fn metrics(&self) -> String {
-        self.life.borrow().as_ref().map_or_else(String::new, |(_, metrics)| metrics.text())
+        self.life.borrow().as_ref().map_or_else(String::new, |inside| inside.metrics.text())
     }
 
     /// Stops it as a signal would, and aborts it after `patience`.
@@ -143,68 +162,20 @@ fn general(controllers: &[String], further: &[String]) -> impl Iterator<Item = S
 }
 
 /// Whether a new process has to wait until it leads.
-enum Post {
+pub(super) enum Post {
     Leader,
     Standby(Leadership),
 }
 
-/// A process that stands by, and how it is made the leader.
-struct Standby {
-    process: RunningManager,
-    leads: LeadershipSender,
-}
-
-impl Standby {
-    fn begin(begin: &impl Fn(Post) -> RunningManager) -> Self {
-        let (leads, leading) = Leadership::new();
-        Self { process: begin(Post::Standby(leading)), leads }
-    }
-
-    /// The leader is dead. As with a real lease, workers start when the caches show everything that it wrote.
-    fn take_over(self) -> RunningManager {
-        self.leads.set(Instant::now());
-        self.process
-    }
-}
-
-/// Starts a controller manager behind the cluster's faults. After a crash fault another one is started; after a failover the
-/// standby leads, and there is a new one.
-pub(super) fn start(cluster: &Embedded, program: Program) -> anyhow::Result<RunningManager> {
-    let begin = prepare(cluster, program)?;
-    let Some(faults) = cluster.faults.clone() else { return Ok(begin(Post::Leader)) };
-    let (stop, shutdown) = Signal::new();
-    let life = Life::default();
-    let shown = Arc::clone(&life);
-    let task = tokio::spawn(async move {
-        let mut leader = begin(Post::Leader);
-        loop {
-            shown.send_replace(leader.life.borrow().clone());
-            let standby = faults.fail_over().then(|| Standby::begin(&begin));
-            let death = tokio::select! {
-                biased;
-                death = faults.death() => death,
-                () = shutdown.wait() => return leader.stop(LAST_WORDS).await,
-            };
-            drop(leader);
-            leader = match standby {
-                Some(standby) if death == Death::Failover => standby.take_over(),
-                _ => begin(Post::Leader),
-            };
-        }
-    });
-    Ok(RunningManager { stop, task, life })
-}
-
 /// Everything that can fail, done once before the first start.
-fn prepare(
+pub(super) fn prepare(
     cluster: &Embedded,
     program: Program,
-) -> anyhow::Result<impl Fn(Post) -> RunningManager + Send + 'static> {
+) -> anyhow::Result<impl Fn(Post, &Arc<Link>) -> RunningManager + Send + 'static> {
     let Prepared { component, options, gates, controllers: chosen, .. } = plan(&program)?;
     let Program { cloud, .. } = program;
     let extensions = extensions(cluster, cloud.as_ref());
-    let ways = (cluster.way_of_manager(Some("kcm-token")), cluster.way_of_manager(None));
-    let ways_of_standby = (cluster.way_of_standby(Some("kcm-token")), cluster.way_of_standby(None));
+    let ways = cluster.ways();
     let time = cluster.clock_of_manager();
     let mut config = options.config.clone();
     let flex_folder =
@@ -215,22 +186,27 @@ fn prepare(
     }
     let resync = Some(options.config.generic.min_resync_period).filter(|period| !period.is_zero());
     let streams = gates.enabled(Gate::WatchListClient);
-    Ok(move |post: Post| {
+    Ok(move |post: Post, link: &Arc<Link>| {
         let agent = agent(component);
-        let (main, bearer) = match post {
-            Post::Leader => &ways,
-            Post::Standby(_) => &ways_of_standby,
-        };
-        let client = Client::new(Arc::clone(main), client_options(&options, agent.clone()));
-        let identities = Identities::per_account(client, Arc::clone(bearer), agent.clone());
+        let is_standby = matches!(post, Post::Standby(_));
+        let main = ways.of(link, is_standby, Some("kcm-token"));
+        let fenced =
+            ClientOptions { fence: Some(link.fence().clone()), ..client_options(&options, agent.clone()) };
+        let client = Client::new(Arc::clone(&main), fenced);
+        let identities = Identities::per_account(client, ways.of(link, is_standby, None), agent.clone());
         let unlimited =
             ClientOptions { qps: 0.0, ..client_options(&options, format!("{agent}/shared-informers")) };
-        let watches = Client::with_watches(Arc::clone(main), Arc::clone(main), unlimited);
+        let watches = Client::new(main, unlimited);
         let informers = Informers::new(watches, InformerOptions { resync, streams, seed: SEED });
         let metrics = Metrics::default();
         metrics.watch_informers(component.name, &informers);
         let life = Life::default();
-        life.send_replace(Some((informers.clone(), metrics.clone())));
+        let insight = Insight::default();
+        life.send_replace(Some(Inside {
+            informers: informers.clone(),
+            metrics: metrics.clone(),
+            insight: insight.clone(),
+        }));
         let shared = Shared {
             component: component.name,
             clock: time(),
@@ -241,7 +217,7 @@ fn prepare(
             debug: DebugPages::default(),
             metrics,
             server_ca: None,
-            extensions: extensions.clone(),
+            extensions: extensions.clone().with(insight),
         };
         let (stop, shutdown) = Signal::new();
         let grace = options.shutdown_timeout;
@@ -250,7 +226,7 @@ fn prepare(
         let context = LeaderContext {
             informers: shared.informers.clone(),
             identities: identities.clone(),
-            fence: Fence::new(FenceClock::Boot),
+            fence: link.fence().clone(),
             shutdown: supervision.shutdown.clone(),
         };
         let (engine, chosen) = (Engine::new(shared, identities), chosen.clone());

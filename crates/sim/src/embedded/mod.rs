@@ -1,6 +1,7 @@
 //! A cluster in this process: the embedded API server and our controller manager. Time is tokio's, so with a paused clock it
 //! is virtual.
 
+mod leaders;
 mod manager;
 mod restores;
 mod transport;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use flyball_apiserver::{ApiServer, Options, Record, StaticToken, Uids};
-use flyball_client::{ServiceTransport, Transport};
+use flyball_client::Transport;
 use flyball_cloud::Cloud;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -21,7 +22,7 @@ use restores::Restores;
 use crate::audit::Entry;
 use crate::client::ApiClient;
 use crate::cluster::Pki;
-use crate::faults::{Blackhole, Faults};
+use crate::faults::{Blackhole, Faults, Link};
 use crate::features::Features;
 use crate::golden::clock::Clock;
 use crate::invariants::RuleChecker;
@@ -129,11 +130,7 @@ impl Embedded {
 
     /// A transport with the given token, or with the token of each request.
     pub fn transport(&self, token: Option<&str>) -> Arc<dyn Transport> {
-        let bare = ServiceTransport::new(self.server.clone());
-        match token {
-            Some(token) => Arc::new(transport::WithToken::new(bare, token)),
-            None => Arc::new(bare),
-        }
+        transport::to(&self.server, token)
     }
 
     /// The version of the last write.
@@ -201,34 +198,14 @@ impl Embedded {
         }
     }
 
-    /// The transport of a controller manager.
-    fn way_of_manager(&self, token: Option<&str>) -> Arc<dyn Transport> {
-        let way = self.faultless_way_of_manager(token);
-        match &self.faults {
-            Some(faults) => faults.over(way),
-            None => way,
-        }
-    }
-
-    /// The transport of a controller manager that stands by.
-    fn way_of_standby(&self, token: Option<&str>) -> Arc<dyn Transport> {
-        let way = self.faultless_way_of_manager(token);
-        match &self.faults {
-            Some(faults) => faults.over_standby(way),
-            None => way,
-        }
-    }
-
-    fn faultless_way_of_manager(&self, token: Option<&str>) -> Arc<dyn Transport> {
-        let way = self.transport(token);
-        let way = match &self.checker {
-            Some(checker) => checker.over(way),
-            None => way,
-        };
-        let way: Arc<dyn Transport> = Arc::new(transport::DelayedWrites::new(way, Arc::clone(&self.answers)));
-        match &self.blackhole {
-            Some(blackhole) => blackhole.over(way),
-            None => way,
+    /// The ways of controller managers to the server, from now on.
+    fn ways(&self) -> Ways {
+        Ways {
+            server: self.server.clone(),
+            answers: Arc::clone(&self.answers),
+            faults: self.faults.clone(),
+            blackhole: self.blackhole.clone(),
+            checker: self.checker.clone(),
         }
     }
 
@@ -247,7 +224,7 @@ impl Embedded {
 
     /// Starts our controller manager in this process.
     pub fn start_manager(&self, controllers: &[String], flags: &[String]) -> anyhow::Result<RunningManager> {
-        manager::start(self, manager::Program::kube(&self.keys.pki, controllers, flags))
+        leaders::start(self, manager::Program::kube(&self.keys.pki, controllers, flags))
     }
 
     /// Starts our cloud-controller-manager in this process, for a cloud that may outlive it.
@@ -257,6 +234,36 @@ impl Embedded {
         controllers: &[String],
         flags: &[String],
     ) -> anyhow::Result<RunningManager> {
-        manager::start(self, manager::Program::cloud(cloud, controllers, flags))
+        leaders::start(self, manager::Program::cloud(cloud, controllers, flags))
+    }
+}
+
+/// How controller managers reach the server.
+struct Ways {
+    server: ApiServer,
+    answers: Arc<transport::Answers>,
+    faults: Option<Arc<Faults>>,
+    blackhole: Option<Arc<Blackhole>>,
+    checker: Option<Arc<RuleChecker>>,
+}
+
+impl Ways {
+    /// The transport of the process with this connection, with the given token or with the token of each request.
+    fn of(&self, link: &Arc<Link>, is_standby: bool, token: Option<&str>) -> Arc<dyn Transport> {
+        let way = transport::to(&self.server, token);
+        let way = match &self.checker {
+            Some(checker) => checker.over(way, link),
+            None => way,
+        };
+        let way: Arc<dyn Transport> = Arc::new(transport::DelayedWrites::new(way, Arc::clone(&self.answers)));
+        let way = match &self.blackhole {
+            Some(blackhole) => blackhole.over(way),
+            None => way,
+        };
+        match &self.faults {
+            Some(faults) if is_standby => faults.over_standby(way, link),
+            Some(faults) => faults.over(way, link),
+            None => way,
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use flyball_apiserver::ApiServer;
-use flyball_client::{Body, Transport, TransportError};
+use flyball_client::{Body, ServiceTransport, Transport, TransportError};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, stream};
@@ -21,13 +21,13 @@ use tokio::time::Instant;
 use crate::client::{ApiClient, NoAnswer};
 
 /// Adds a bearer token to every request.
-pub(super) struct WithToken<T> {
+struct WithToken<T> {
     inner: T,
     header: Option<HeaderValue>,
 }
 
 impl<T> WithToken<T> {
-    pub(super) fn new(inner: T, token: &str) -> Self {
+    fn new(inner: T, token: &str) -> Self {
         Self { inner, header: HeaderValue::try_from(format!("Bearer {token}")).ok() }
     }
 }
@@ -41,6 +41,15 @@ impl<T: Transport> Transport for WithToken<T> {
             request.headers_mut().insert(http::header::AUTHORIZATION, header.clone());
         }
         self.inner.send(request)
+    }
+}
+
+/// A transport to the server with the given token, or with the token of each request.
+pub(super) fn to(server: &ApiServer, token: Option<&str>) -> Arc<dyn Transport> {
+    let bare = ServiceTransport::new(server.clone());
+    match token {
+        Some(token) => Arc::new(WithToken::new(bare, token)),
+        None => Arc::new(bare),
     }
 }
 

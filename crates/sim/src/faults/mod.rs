@@ -5,6 +5,8 @@
 //! determines a run, which can be repeated. Faults can be switched off: then the controllers must repair what is broken.
 
 mod blackhole;
+mod link;
+mod mix;
 mod requests;
 mod watches;
 
@@ -19,203 +21,14 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, RngCore as _, SeedableRng};
-use serde::Deserialize;
 use tokio::sync::Notify;
 
 pub use blackhole::Blackhole;
+pub use link::Link;
+use mix::STANDBY_LAG;
+pub use mix::{Kind, Mix};
 
-/// The probability of each kind of fault.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Mix {
-    /// A request is not sent.
-    pub not_sent: f64,
-    /// A write is made and its response lost.
-    pub lost_answer: f64,
-    /// A write is not made, and its outcome is reported as unknown.
-    pub lost_request: f64,
-    /// An update gets a conflict, or a patch or deletion with a resourceVersion.
-    pub conflict: f64,
-    /// The server answers 429.
-    pub throttled: f64,
-    pub server_error: f64,
-    /// A watch ends after an event.
-    pub watch_cut: f64,
-    /// An event of a watch is delivered twice.
-    pub watch_replay: f64,
-    /// The largest delay of watch events.
-    pub watch_lag: Duration,
-    /// The controller manager crashes after a write, before it gets the response.
-    pub crash: f64,
-    /// A sync panics at a write.
-    pub panic: f64,
-    /// After a write the server is restored to a state shortly before it.
-    pub restore: f64,
-    /// The leader is killed after a write, before it gets the response, and a standby takes over at once.
-    pub failover: f64,
-    /// The largest delay of a standby's watch events, also when it has become the leader.
-    pub standby_lag: Duration,
-}
-
-/// A kind of fault, for the command line and for scenarios that exclude it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// Requests are refused: not sent, 429, 500.
-    Refused,
-    /// Responses are lost, with or without the write being made.
-    Lost,
-    Conflict,
-    /// Watches end, and their events are missing until the next one.
-    Dropped,
-    Duplicated,
-    Stale,
-    /// The controller manager crashes after a write.
-    Crash,
-    Panic,
-    /// The server is restored to an older state: the writes of controllers since then are lost.
-    Restore,
-    /// The leader is killed after a write, and a standby whose caches lag takes over. A scenario that excludes crashes has none.
-    Failover,
-}
-
-impl Kind {
-    pub const ALL: [Self; 10] = [
-        Self::Refused,
-        Self::Lost,
-        Self::Conflict,
-        Self::Dropped,
-        Self::Duplicated,
-        Self::Stale,
-        Self::Crash,
-        Self::Panic,
-        Self::Restore,
-        Self::Failover,
-    ];
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Refused => "refused",
-            Self::Lost => "lost",
-            Self::Conflict => "conflict",
-            Self::Dropped => "dropped",
-            Self::Duplicated => "duplicated",
-            Self::Stale => "stale",
-            Self::Crash => "crash",
-            Self::Panic => "panic",
-            Self::Restore => "restore",
-            Self::Failover => "failover",
-        }
-    }
-}
-
-impl std::str::FromStr for Kind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = || Self::ALL.map(Self::name).join(", ");
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
-        found.ok_or_else(|| format!("there is no fault {text:?}; known are {}", known()))
-    }
-}
-
-impl Mix {
-    pub const NONE: Self = Self {
-        not_sent: 0.0,
-        lost_answer: 0.0,
-        lost_request: 0.0,
-        conflict: 0.0,
-        throttled: 0.0,
-        server_error: 0.0,
-        watch_cut: 0.0,
-        watch_replay: 0.0,
-        watch_lag: Duration::ZERO,
-        crash: 0.0,
-        panic: 0.0,
-        restore: 0.0,
-        failover: 0.0,
-        standby_lag: Duration::ZERO,
-    };
-
-    /// The mix of a seed.
-    fn random(rng: &mut StdRng) -> Self {
-        let mut chance = |most: f64| if rng.random_bool(0.5) { rng.random_range(0.0..most) } else { 0.0 };
-        Self {
-            not_sent: chance(0.1),
-            lost_answer: chance(0.2),
-            lost_request: chance(0.1),
-            conflict: chance(0.3),
-            throttled: chance(0.1),
-            server_error: chance(0.1),
-            watch_cut: chance(0.1),
-            watch_replay: chance(0.2),
-            watch_lag: Duration::from_secs_f64(chance(3.0)),
-            ..Self::NONE
-        }
-    }
-
-    /// The highest probabilities of these kinds, and zero for the others.
-    fn worst(kinds: &[Kind]) -> Self {
-        let chance = |kind: Kind, most: f64| if kinds.contains(&kind) { most } else { 0.0 };
-        Self {
-            not_sent: chance(Kind::Refused, 0.1),
-            throttled: chance(Kind::Refused, 0.1),
-            server_error: chance(Kind::Refused, 0.1),
-            lost_answer: chance(Kind::Lost, 0.2),
-            lost_request: chance(Kind::Lost, 0.1),
-            conflict: chance(Kind::Conflict, 0.3),
-            watch_cut: chance(Kind::Dropped, 0.1),
-            watch_replay: chance(Kind::Duplicated, 0.2),
-            watch_lag: Duration::from_secs_f64(chance(Kind::Stale, 3.0)),
-            crash: chance(Kind::Crash, 0.1),
-            panic: chance(Kind::Panic, 0.1),
-            restore: chance(Kind::Restore, 0.1),
-            failover: chance(Kind::Failover, 0.1),
-            standby_lag: STANDBY_LAG,
-        }
-    }
-
-    /// The same without these kinds.
-    fn without(mut self, spared: &[Kind]) -> Self {
-        for kind in spared {
-            match kind {
-                Kind::Refused => (self.not_sent, self.throttled, self.server_error) = (0.0, 0.0, 0.0),
-                Kind::Lost => (self.lost_answer, self.lost_request) = (0.0, 0.0),
-                Kind::Conflict => self.conflict = 0.0,
-                Kind::Dropped => self.watch_cut = 0.0,
-                Kind::Duplicated => self.watch_replay = 0.0,
-                Kind::Stale => (self.watch_lag, self.standby_lag) = (Duration::ZERO, Duration::ZERO),
-                // A standby does not know either what the leader had in memory.
-                Kind::Crash => (self.crash, self.failover) = (0.0, 0.0),
-                Kind::Panic => self.panic = 0.0,
-                Kind::Restore => self.restore = 0.0,
-                Kind::Failover => self.failover = 0.0,
-            }
-        }
-        self
-    }
-
-    /// The kinds with a probability above zero.
-    pub fn kinds(&self) -> Vec<Kind> {
-        let has = |kind: &Kind| match kind {
-            Kind::Refused => self.not_sent + self.throttled + self.server_error > 0.0,
-            Kind::Lost => self.lost_answer + self.lost_request > 0.0,
-            Kind::Conflict => self.conflict > 0.0,
-            Kind::Dropped => self.watch_cut > 0.0,
-            Kind::Duplicated => self.watch_replay > 0.0,
-            Kind::Stale => !self.watch_lag.is_zero(),
-            Kind::Crash => self.crash > 0.0,
-            Kind::Panic => self.panic > 0.0,
-            Kind::Restore => self.restore > 0.0,
-            Kind::Failover => self.failover > 0.0,
-        };
-        Kind::ALL.into_iter().filter(has).collect()
-    }
-}
-
-/// See [`Mix::standby_lag`].
-const STANDBY_LAG: Duration = Duration::from_secs(3);
-/// The maximum number of crashes, panics, restores and failovers in one run: in between it must make progress.
+/// The maximum number of crashes, panics, restores, failovers and lost leaders in one run: in between it must make progress.
 const MOST_DISASTERS: u32 = 6;
 /// They have their own generator, so that a seed gives the same other faults with and without them.
 const DISASTER_SEED: u64 = 0x5eed;
@@ -229,9 +42,10 @@ pub struct Faults {
     struck: AtomicBool,
     writes: AtomicU64,
     crash_after: Option<u64>,
-    dies: Notify,
-    /// How the controller manager dies next.
-    death: Mutex<Death>,
+    has_fate: Notify,
+    /// What happens to the controller manager next.
+    next_fate: Mutex<Fate>,
+    missing: OnceLock<Safeguard>,
     restorer: OnceLock<Restorer>,
     /// Counts restores. Each ends all watches at once, also those whose events are delayed.
     restored: latest::Sender<u64>,
@@ -239,11 +53,26 @@ pub struct Faults {
 
 /// What happens to a controller manager that has just made a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Death {
+pub enum Fate {
     /// Another process starts from nothing.
     Crash,
     /// A standby takes over.
     Failover,
+    /// It is cut off from the server.
+    CutOff {
+        /// How long before that it began to renew its lease for the last time.
+        renewed: Duration,
+        lasts: Duration,
+    },
+}
+
+/// What protects a cluster from two leaders. A test can take one away, to see that the simulator notices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Safeguard {
+    /// A leader whose lease may have expired sends nothing.
+    Fence,
+    /// A new leader waits until its caches show everything that a former one wrote.
+    CurrentCaches,
 }
 
 /// Restores the server to before the last writes of controllers (at most the given number, and none that a test client has read
@@ -253,6 +82,10 @@ type Restorer = Box<dyn Fn(u64, Duration) -> bool + Send + Sync>;
 const LOST_WRITES: u64 = 8;
 /// The longest time that a restored server is down.
 const DOWN: Duration = Duration::from_secs(5);
+/// The longest time that a leader is cut off: mostly longer than its lease lasts.
+const CUT_OFF: Duration = Duration::from_secs(6);
+/// A leader renews its lease each time this has passed.
+pub(crate) const RETRY_PERIOD: Duration = Duration::from_millis(400);
 
 impl Faults {
     /// The faults of a seed, without some kinds.
@@ -262,6 +95,7 @@ impl Faults {
         let mut rarely = StdRng::seed_from_u64(seed ^ DISASTER_SEED);
         let mut chance = || if rarely.random_bool(0.3) { rarely.random_range(0.0..0.1) } else { 0.0 };
         (mix.crash, mix.panic, mix.restore, mix.failover) = (chance(), chance(), chance(), chance());
+        mix.cut_off = chance();
         mix.standby_lag = STANDBY_LAG;
         Self::new(mix.without(spared), rng, None)
     }
@@ -287,8 +121,9 @@ impl Faults {
             struck: AtomicBool::new(false),
             writes: AtomicU64::new(0),
             crash_after,
-            dies: Notify::new(),
-            death: Mutex::new(Death::Crash),
+            has_fate: Notify::new(),
+            next_fate: Mutex::new(Fate::Crash),
+            missing: OnceLock::new(),
             restorer: OnceLock::new(),
             restored: latest::Sender::new(0),
         })
@@ -298,6 +133,17 @@ impl Faults {
     pub(crate) fn restore_by(&self, restorer: impl Fn(u64, Duration) -> bool + Send + Sync + 'static) {
         // The first one stays: a server has its own faults.
         let _ = self.restorer.set(Box::new(restorer));
+    }
+
+    /// Controller managers do without a safeguard from now on.
+    pub fn take_away(&self, safeguard: Safeguard) {
+        // A test takes away one, and only once.
+        let _ = self.missing.set(safeguard);
+    }
+
+    /// Whether controller managers have to do without it.
+    pub(crate) fn lack(&self, safeguard: Safeguard) -> bool {
+        self.missing.get() == Some(&safeguard)
     }
 
     /// Switches all faults off.
@@ -324,25 +170,34 @@ impl Faults {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Waits until the controller manager has to die.
-    pub async fn death(&self) -> Death {
-        self.dies.notified().await;
-        *self.death.lock()
+    /// Waits until something happens to the leader.
+    pub async fn fate(&self) -> Fate {
+        self.has_fate.notified().await;
+        *self.next_fate.lock()
     }
 
     /// Whether a standby is needed.
     pub fn fail_over(&self) -> bool {
-        self.are_on() && self.mix.failover > 0.0
+        self.are_on() && self.mix.failover + self.mix.cut_off > 0.0
     }
 
-    /// The transport with faults.
-    pub fn over(self: &Arc<Self>, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
-        Arc::new(Faulty { faults: self.clone(), inner, lag: self.mix.watch_lag })
+    /// The transport with faults, for the process with this connection.
+    pub fn over(self: &Arc<Self>, inner: Arc<dyn Transport>, link: &Arc<Link>) -> Arc<dyn Transport> {
+        self.with_lag(inner, link, self.mix.watch_lag)
     }
 
     /// The same for a standby.
-    pub fn over_standby(self: &Arc<Self>, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
-        Arc::new(Faulty { faults: self.clone(), inner, lag: self.mix.watch_lag.max(self.mix.standby_lag) })
+    pub fn over_standby(self: &Arc<Self>, inner: Arc<dyn Transport>, link: &Arc<Link>) -> Arc<dyn Transport> {
+        self.with_lag(inner, link, self.mix.watch_lag.max(self.mix.standby_lag))
+    }
+
+    fn with_lag(
+        self: &Arc<Self>,
+        inner: Arc<dyn Transport>,
+        link: &Arc<Link>,
+        lag: Duration,
+    ) -> Arc<dyn Transport> {
+        Arc::new(Faulty { faults: self.clone(), inner: link.over(inner), link: Arc::clone(link), lag })
     }
 
     /// Whether faults happen now.
@@ -398,20 +253,29 @@ impl Faults {
         is_restored
     }
 
-    /// Counts a write that was made; true if the controller manager dies after it.
-    fn wrote(&self) -> bool {
+    /// Counts a write that a process has made; returns what happens to the process after it.
+    fn wrote(&self, link: &Link) -> Option<Fate> {
         let count = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
-        let is_chosen = self.on.load(Ordering::Relaxed) && self.crash_after == Some(count);
-        let death = match is_chosen || self.is_disaster(self.mix.crash) {
-            true => Some(Death::Crash),
-            false => self.is_disaster(self.mix.failover).then_some(Death::Failover),
-        };
-        if let Some(death) = death {
-            self.struck.store(true, Ordering::Relaxed);
-            *self.death.lock() = death;
-            self.dies.notify_one();
+        if link.is_cut() || link.is_deposed() {
+            return None;
         }
-        death.is_some()
+        let is_chosen = self.on.load(Ordering::Relaxed) && self.crash_after == Some(count);
+        let fate = if is_chosen || self.is_disaster(self.mix.crash) {
+            Fate::Crash
+        } else if self.is_disaster(self.mix.failover) {
+            Fate::Failover
+        } else if self.is_disaster(self.mix.cut_off) {
+            link.cut();
+            let (rng, _) = &mut *self.disasters.lock();
+            let mut part = |of: Duration| of.mul_f64(rng.random_range(0.0..1.0));
+            Fate::CutOff { renewed: part(RETRY_PERIOD), lasts: part(CUT_OFF) }
+        } else {
+            return None;
+        };
+        self.struck.store(true, Ordering::Relaxed);
+        *self.next_fate.lock() = fate;
+        self.has_fate.notify_one();
+        Some(fate)
     }
 }
 
@@ -421,6 +285,7 @@ pub struct Deliberate;
 struct Faulty {
     faults: Arc<Faults>,
     inner: Arc<dyn Transport>,
+    link: Arc<Link>,
     /// The largest delay of watch events.
     lag: Duration,
 }
@@ -431,11 +296,12 @@ impl Transport for Faulty {
         request: http::Request<Bytes>,
     ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
         let (faults, inner, lag) = (self.faults.clone(), self.inner.clone(), self.lag);
+        let link = Arc::clone(&self.link);
         Box::pin(async move {
             let is_read = request.method() == http::Method::GET;
             match is_read && request.uri().query().is_some_and(|query| query.contains("watch=")) {
                 true => watches::send(faults, inner, request, lag).await,
-                false => requests::send(&faults, inner, request, is_read).await,
+                false => requests::send(&faults, &link, inner, request, is_read).await,
             }
         })
     }

@@ -8,11 +8,12 @@ use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
-use super::Faults;
+use super::{Fate, Faults, Link};
 
 /// Sends a request, unless a fault prevents it, and returns its response, unless it is lost.
 pub(super) async fn send(
     faults: &Faults,
+    link: &Link,
     inner: Arc<dyn Transport>,
     request: http::Request<Bytes>,
     is_read: bool,
@@ -47,8 +48,13 @@ pub(super) async fn send(
     }
     let answer = inner.send(request).await;
     let done = answer.as_ref().is_ok_and(|answer| answer.status().is_success());
-    if done && !is_event && faults.wrote() {
-        std::future::pending::<()>().await;
+    if done && !is_event {
+        match faults.wrote(link) {
+            Some(Fate::Crash | Fate::Failover) => std::future::pending::<()>().await,
+            // The response is lost with the connection, or late.
+            Some(Fate::CutOff { .. }) => link.up().await,
+            None => {}
+        }
     }
     if done && !is_event && faults.restores() {
         return Err(TransportError::Lost("a fault: the server was restored".into()));

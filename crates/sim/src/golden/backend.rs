@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use flyball_api::ResourceVersion;
+use flyball_api::{Key, ResourceVersion};
 use serde_json::{Map, Value};
 
 use super::StepError;
@@ -55,6 +56,17 @@ pub trait Backend {
     /// controller may then correctly reach another state.
     fn seen(&self, _resource: &Resource, _version: ResourceVersion) -> impl Future<Output = ()> {
         std::future::ready(())
+    }
+
+    /// The same for an object that is gone from the server: one that its controller still believes to exist may get new dependents.
+    fn lost_sight(&self, _resource: &Resource, _key: &Key) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
+
+    /// Waits, at most this long, until no key of the controller manager waits for a cache, or for its next attempt after a panic.
+    /// Returns whether it waited.
+    fn idle(&self, _within: Duration) -> impl Future<Output = bool> {
+        std::future::ready(false)
     }
 
     /// Waits until the controller manager has noticed that the server was restored. Before that it may report what is gone, on

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use flyball_api::ResourceVersion;
+use flyball_api::{Key, ResourceVersion};
 use flyball_apiserver::Record;
 use flyball_cloud::simulated::Simulated;
 use flyball_runtime::Chain;
@@ -198,6 +198,25 @@ impl Backend for InProcess {
         if let (Some(kcm), Some(_)) = (&self.kcm, &self.fault_plan) {
             let _ = tokio::time::timeout(SEEN_WITHIN, kcm.seen(&resource.as_type(), version)).await;
         }
+    }
+
+    async fn lost_sight(&self, resource: &Resource, key: &Key) {
+        let (Some(kcm), Some(_)) = (&self.kcm, &self.fault_plan) else { return };
+        let (resource, gone) = (resource.as_type(), ResourceVersion(self.cluster.version()));
+        let start = Instant::now();
+        // One with a later version is another object of that name.
+        while kcm.holds(&resource, key).is_some_and(|held| held <= gone) && start.elapsed() < SEEN_WITHIN {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn idle(&self, within: Duration) -> bool {
+        let Some(kcm) = self.kcm.as_ref().filter(|_| self.fault_plan.is_some()) else { return false };
+        let start = Instant::now();
+        while !kcm.is_idle() && start.elapsed() < within {
+            tokio::time::sleep(LOOK).await;
+        }
+        !start.elapsed().is_zero()
     }
 
     async fn restore_noticed(&self) -> bool {

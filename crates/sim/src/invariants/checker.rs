@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{Rule, ServerState, Violation, Write, everyone, rest, rules};
+use crate::faults::Link;
 
 /// Violations beyond this number are dropped.
 const MOST_VIOLATIONS: usize = 20;
@@ -82,8 +83,9 @@ impl RuleChecker {
         findings
     }
 
-    pub fn over(self: &Arc<Self>, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
-        Arc::new(Checked { checker: Arc::clone(self), inner })
+    /// The transport of the process with this connection.
+    pub fn over(self: &Arc<Self>, inner: Arc<dyn Transport>, link: &Arc<Link>) -> Arc<dyn Transport> {
+        Arc::new(Checked { checker: Arc::clone(self), inner, link: Arc::clone(link) })
     }
 
     /// Checks the rules for a write that has just been made.
@@ -137,6 +139,7 @@ fn describe(write: &Write) -> String {
 struct Checked {
     checker: Arc<RuleChecker>,
     inner: Arc<dyn Transport>,
+    link: Arc<Link>,
 }
 
 impl Transport for Checked {
@@ -146,6 +149,7 @@ impl Transport for Checked {
     ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
         let Some(mut write) = read(&request) else { return self.inner.send(request) };
         let (checker, inner) = (Arc::clone(&self.checker), Arc::clone(&self.inner));
+        write.is_by_former_leader = self.link.is_deposed();
         Box::pin(async move {
             let state = &checker.state;
             let version = state.server().store().version();

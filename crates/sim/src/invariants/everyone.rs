@@ -13,6 +13,7 @@ pub(super) const RULES: &[Rule] = &[
     rule("", "observedGeneration never decreases, nor exceeds the generation", observed),
     rule("", "a controller removes no finalizer of another",                   own_finalizers),
     rule("", "a created object has an owner that exists or existed",           owners),
+    rule("", "a former leader writes nothing",                                 one_leader),
 ];
 
 /// Without the uid, a late delete may hit a new object of the same name.
@@ -83,4 +84,8 @@ fn owners(state: &ServerState, write: &Write) -> Result<(), String> {
         ensure(!was_going, || format!("{kind} {} was going when it was first seen", owner["name"]))?;
     }
     Ok(())
+}
+
+fn one_leader(_: &ServerState, write: &Write) -> Result<(), String> {
+    ensure(!write.is_by_former_leader, || "another process leads by now".to_owned())
 }

@@ -32,6 +32,8 @@ pub struct Write {
     pub before: Arc<Value>,
     /// The object after; null if it is gone.
     pub after: Arc<Value>,
+    /// Whether another process had become the leader when it reached the server.
+    pub is_by_former_leader: bool,
 }
 
 impl Write {

@@ -43,6 +43,8 @@ struct Planted {
     after: Option<Value>,
     #[serde(default)]
     body: Option<Value>,
+    #[serde(default)]
+    is_by_former_leader: bool,
 }
 
 fn object(mut short: Value) -> Value {
@@ -116,6 +118,7 @@ impl Planted {
             body: self.body.clone().unwrap_or_else(named),
             before: Arc::new(before.unwrap_or_default()),
             after: Arc::new(after.unwrap_or_default()),
+            is_by_former_leader: self.is_by_former_leader,
         });
         let broken = checker.findings().violations;
         let own = |rule: &str| everyone::RULES.iter().any(|common| common.says == rule);

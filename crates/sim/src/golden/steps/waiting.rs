@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flyball_api::Key;
 use http::Method;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -12,7 +13,7 @@ use crate::golden::StepError;
 use crate::golden::backend::Backend;
 use crate::golden::dig::dig;
 use crate::golden::normalise::{items, text};
-use crate::golden::run::Run;
+use crate::golden::run::{Run, Target};
 use crate::golden::snapshot;
 
 /// Poll interval; recordings were made with it.
@@ -31,13 +32,23 @@ pub(super) async fn sleep(seconds: f64) -> Result<(), StepError> {
     Ok(())
 }
 
+/// How long faults may keep keys waiting, longer than any of their waits: nothing is written meanwhile, but that is no rest.
+const HELD_UP: Duration = Duration::from_secs(90);
+
 /// Waits until the controller manager has not written for a while.
 pub(super) async fn settle<B: Backend>(run: &mut Run<'_, B>, step: Settle) {
     let mut start = Instant::now();
     let mut last = start;
+    let mut held_up = HELD_UP;
     while start.elapsed().as_secs_f64() < step.timeout.unwrap_or(RESTLESS) {
         let before = Instant::now();
         if run.backend.restore_noticed().await {
+            start += before.elapsed();
+            last = Instant::now();
+        }
+        let before = Instant::now();
+        if run.backend.idle(held_up).await {
+            held_up = held_up.saturating_sub(before.elapsed());
             start += before.elapsed();
             last = Instant::now();
         }
@@ -79,7 +90,12 @@ pub(super) async fn wait<B: Backend>(run: &Run<'_, B>, step: &Wait) -> Result<()
     loop {
         run.backend.restore_noticed().await;
         let seen = match holds(run, &step.what).await {
-            Ok(None) => return Ok(()),
+            Ok(None) => {
+                if let Awaited::Gone(target) = &step.what {
+                    lost_sight(run, target).await;
+                }
+                return Ok(());
+            }
             Ok(Some(seen)) => seen,
             Err(StepError::Api(e)) if e.code() == Some(404) => "not found".to_owned(),
             Err(StepError::Api(Error::Unknown(what))) => format!("no such {what}"),
@@ -99,6 +115,14 @@ pub(super) async fn wait<B: Backend>(run: &Run<'_, B>, step: &Wait) -> Result<()
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Waits until the controller manager knows, too, that an object is gone.
+async fn lost_sight<B: Backend>(run: &Run<'_, B>, target: &str) {
+    // One that is named by a pattern cannot be found any more.
+    let Ok(Target { resource, namespace, name }) = run.target(target).await else { return };
+    let key = if resource.namespaced { Key::new(namespace, name) } else { Key::cluster(name) };
+    run.backend.lost_sight(&resource, &key).await;
 }
 
 /// `None` if it holds, else what was found instead.
