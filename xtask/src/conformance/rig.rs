@@ -17,11 +17,15 @@ use super::{dns, namespaces, storage};
 
 /// How long nodes may take to become ready on a busy machine.
 const READY_WITHIN: Duration = Duration::from_secs(300);
+/// A controller manager that ends sooner is broken.
+const STAYS_FOR: Duration = Duration::from_secs(60);
 const NODES: [&str; 2] = ["node-1", "node-2"];
 
 pub(crate) struct Rig {
     // Dropped in this order.
     manager: Process,
+    manager_program: PathBuf,
+    manager_since: Instant,
     scheduler: Process,
     dns: Process,
     nodes: Vec<Node>,
@@ -65,13 +69,12 @@ impl Rig {
         for node in &mut nodes {
             node.start(&setup).await.with_context(|| format!("start {}", node.name))?;
         }
-        let manager = cluster.start_manager(
-            "kube-controller-manager",
-            &Manager { binary: manager, controllers: &[], leader_elect: true, flags: &manager_flags() },
-        )?;
+        let manager_program = manager.to_owned();
+        let manager = start_manager(&cluster, &manager_program)?;
         let scheduler = start_scheduler(&cluster)?;
         let dns = dns::start(&cluster, artefacts)?;
-        let mut rig = Self { manager, scheduler, dns, nodes, cluster };
+        let manager_since = Instant::now();
+        let mut rig = Self { manager, manager_program, manager_since, scheduler, dns, nodes, cluster };
         rig.until_ready().await?;
         storage::create_class(&*rig.cluster.api().await?).await?;
         Ok(rig)
@@ -79,7 +82,10 @@ impl Rig {
 
     /// Why a program of the rig ended, if one did.
     pub(crate) fn ended(&mut self) -> Option<String> {
-        for process in [&mut self.manager, &mut self.scheduler, &mut self.dns] {
+        if let Err(reason) = self.keep_manager() {
+            return Some(format!("{reason:#}"));
+        }
+        for process in [&mut self.scheduler, &mut self.dns] {
             if let Some(status) = process.ended() {
                 return Some(format!(
                     "{} ended with {status}; see {}",
@@ -89,6 +95,18 @@ impl Rig {
             }
         }
         self.nodes.iter_mut().find_map(Node::ended)
+    }
+
+    /// Starts the controller manager again if it has ended, as a kubelet would: on a busy machine it may lose its lease.
+    fn keep_manager(&mut self) -> anyhow::Result<()> {
+        let Some(status) = self.manager.ended() else { return Ok(()) };
+        if self.manager_since.elapsed() < STAYS_FOR {
+            bail!("kube-controller-manager ended with {status}; see {}", self.manager.log().display());
+        }
+        println!("  kube-controller-manager ended with {status}; it is started again");
+        self.manager = start_manager(&self.cluster, &self.manager_program)?;
+        self.manager_since = Instant::now();
+        Ok(())
     }
 
     /// Connects each node when the controller manager has given it a range of addresses, and waits until it is ready.
@@ -125,6 +143,12 @@ impl Rig {
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
     }
+}
+
+fn start_manager(cluster: &Cluster, program: &Path) -> anyhow::Result<Process> {
+    let flags = manager_flags();
+    let manager = Manager { binary: program, controllers: &[], leader_elect: true, flags: &flags };
+    cluster.start_manager("kube-controller-manager", &manager)
 }
 
 /// The flags of the controller manager beside those that every one of ours gets in tests.
