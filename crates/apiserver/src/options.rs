@@ -24,6 +24,8 @@ pub enum Authorization {
     AlwaysAllow,
     /// Roles and bindings decide; `system:masters` may do everything.
     Rbac,
+    /// Besides, kubelets may do what the pods on their node need.
+    NodeAndRbac,
 }
 
 /// A bearer token and its user.
@@ -242,7 +244,7 @@ impl Default for Options {
             history: Limits::default(),
             data_dir: None,
             snapshot: None,
-            authorization: Authorization::Rbac,
+            authorization: Authorization::NodeAndRbac,
             anonymous: true,
             tokens: Vec::new(),
             service_account_key: None,

@@ -34,6 +34,11 @@ pub(crate) async fn answer(call: &Call<'_>) -> Result<Option<Answer>, ApiError> 
             let (resources, urls) = call.server.authz.rules_of(call.server, call.user, &namespace);
             review["status"] =
                 json!({"resourceRules": resources, "nonResourceRules": urls, "incomplete": false});
+            if call.server.authz.node(call.user).is_some() {
+                review["status"]["incomplete"] = json!(true);
+                review["status"]["evaluationError"] =
+                    json!("node authorizer does not support user rule resolution");
+            }
         }
         "Binding" => return crate::pods::bind_from_collection(call, &review).await.map(Some),
         _ => return Ok(None),
@@ -79,8 +84,23 @@ fn subject(spec: &Value) -> User {
     }
 }
 
+/// The fields that a selector in a review requires to have one value.
+fn selected(selector: &Value) -> Vec<(String, String)> {
+    if let Some(raw) = selector["rawSelector"].as_str() {
+        return crate::selector::required(raw);
+    }
+    let one = |requirement: &Value| {
+        let values = requirement["values"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let [value] = values else { return None };
+        let is_it = requirement["operator"] == "In";
+        Some((requirement["key"].as_str()?.to_owned(), value.as_str()?.to_owned())).filter(|_| is_it)
+    };
+    selector["requirements"].as_array().into_iter().flatten().filter_map(one).collect()
+}
+
 fn access_review(call: &Call<'_>, user: &User, review: &mut Value) {
     let spec = &review["spec"];
+    let selected = selected(&spec["resourceAttributes"]["fieldSelector"]);
     let wanted = match spec.get("nonResourceAttributes") {
         Some(asked) if asked.is_object() => Attributes {
             verb: asked["verb"].as_str().unwrap_or_default(),
@@ -97,9 +117,13 @@ fn access_review(call: &Call<'_>, user: &User, review: &mut Value) {
                 subresource: get("subresource"),
                 name: get("name"),
                 path: None,
+                selected: &selected,
             }
         }
     };
-    let allowed = call.server.authz.allows(call.server, user, &wanted);
-    review["status"] = json!({"allowed": allowed});
+    review["status"] = match call.server.authz.decide(call.server, user, &wanted) {
+        Ok(()) => json!({"allowed": true}),
+        Err(reason) if reason.is_empty() => json!({"allowed": false}),
+        Err(reason) => json!({"allowed": false, "reason": reason}),
+    };
 }

@@ -99,6 +99,13 @@ impl Offered<'_> {
     }
 }
 
+/// The fields that a selector requires to have one value; none if it cannot be read, which is said later.
+pub(crate) fn required(text: &str) -> Vec<(String, String)> {
+    let Ok(selector) = text.parse::<flyball_api::FieldSelector>() else { return Vec::new() };
+    let equal = selector.terms().filter(|(_, equal, _)| *equal);
+    equal.map(|(field, _, value)| (field.to_owned(), value.to_owned())).collect()
+}
+
 /// A field selector, resolved against the selectable fields of a kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FieldSelector(Vec<(Place, bool, SmolStr)>);

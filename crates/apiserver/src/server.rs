@@ -36,6 +36,7 @@ use crate::metrics::Requests;
 use crate::options::Options;
 use crate::registry::User;
 use crate::resource::{Catalog, Resource};
+use crate::selector;
 use crate::store::{Compacted, Facets, Key, OpenError, Store};
 use crate::verbs::{self, Answer, Call};
 
@@ -195,7 +196,8 @@ impl ApiServer {
         let server = &self.inner;
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         let watch = query.flag("watch") == Some(true);
-        let info = path::parse(&parts.method, parts.uri.path(), watch);
+        let mut info = path::parse(&parts.method, parts.uri.path(), watch);
+        info.selected = selector::required(query.get("fieldSelector").unwrap_or_default());
         Aggregation::tend(server);
         let remote = server.aggregation.find(&info);
         // Discovery and similar requests read the header themselves, as do other servers.

@@ -19,7 +19,8 @@ pub(super) enum Effect {
 use Effect::{Missing, Nothing, Refused, Same};
 
 const SAME: &str = "advertise-address anonymous-auth audit-log-path authorization-mode bind-address cert-dir client-ca-file \
-    default-not-ready-toleration-seconds default-unreachable-toleration-seconds disable-admission-plugins event-ttl \
+    default-not-ready-toleration-seconds default-unreachable-toleration-seconds disable-admission-plugins \
+    enable-admission-plugins event-ttl \
     feature-gates runtime-config secure-port service-account-issuer service-account-key-file \
     service-account-signing-key-file service-cluster-ip-range service-node-port-range tls-cert-file tls-private-key-file \
     token-auth-file";
@@ -55,7 +56,7 @@ const MISSING: &str = "admission-control admission-control-config-file aggregato
     audit-webhook-batch-throttle-qps audit-webhook-config-file audit-webhook-initial-backoff audit-webhook-mode \
     audit-webhook-truncate-enabled audit-webhook-truncate-max-batch-size audit-webhook-truncate-max-event-size \
     audit-webhook-version cors-allowed-origins egress-selector-config-file emulated-version \
-    emulation-forward-compatible enable-admission-plugins enable-aggregator-routing enable-bootstrap-token-auth \
+    emulation-forward-compatible enable-aggregator-routing enable-bootstrap-token-auth \
     encryption-provider-config encryption-provider-config-automatic-reload min-compatibility-version \
     requestheader-allowed-names requestheader-client-ca-file requestheader-extra-headers-prefix \
     requestheader-group-headers requestheader-uid-headers requestheader-username-headers \

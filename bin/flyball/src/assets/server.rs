@@ -76,12 +76,20 @@ fn check(given: &Pairs) -> anyhow::Result<Vec<String>> {
             Some(Effect::Same | Effect::Nothing) => {}
         }
     }
+    for plugin in list(given, "enable-admission-plugins") {
+        // The others that the embedded server has are on unless they are disabled.
+        if plugin != "NodeRestriction" {
+            notices.push(format!("--enable-admission-plugins={plugin} has no effect on the embedded server"));
+        }
+    }
     for mode in list(given, "authorization-mode") {
         match mode {
             "RBAC" | "AlwaysAllow" => {}
-            "Node" => notices
-                .push("--authorization-mode=Node has no effect: RBAC decides about nodes, too".to_owned()),
-            other => bail!("--authorization-mode={other}: the embedded server has only RBAC and AlwaysAllow"),
+            "Node" if list(given, "authorization-mode").contains(&"RBAC") => {}
+            "Node" => bail!("--authorization-mode=Node: the embedded server has it beside RBAC only"),
+            other => {
+                bail!("--authorization-mode={other}: the embedded server has only Node, RBAC and AlwaysAllow")
+            }
         }
     }
     Ok(notices)
@@ -118,9 +126,12 @@ fn options(beside: &Beside, given: &Pairs) -> anyhow::Result<Options> {
 
 fn server_options(given: &Pairs) -> anyhow::Result<flyball_apiserver::Options> {
     let mut options = flyball_apiserver::Options::default();
-    if !list(given, "authorization-mode").contains(&"RBAC") {
-        options.authorization = Authorization::AlwaysAllow; // upstream's default, too
-    }
+    let modes = list(given, "authorization-mode");
+    options.authorization = match (modes.contains(&"RBAC"), modes.contains(&"Node")) {
+        (true, true) => Authorization::NodeAndRbac,
+        (true, false) => Authorization::Rbac,
+        (false, _) => Authorization::AlwaysAllow, // upstream's default, too
+    };
     options.anonymous = last(given, "anonymous-auth") != Some("false");
     if let Some(path) = last(given, "token-auth-file") {
         options.tokens = tokens(&read(Path::new(path))?);
@@ -140,6 +151,9 @@ fn server_options(given: &Pairs) -> anyhow::Result<flyball_apiserver::Options> {
     }
     options.disabled_admission =
         list(given, "disable-admission-plugins").into_iter().map(str::to_owned).collect();
+    if !list(given, "enable-admission-plugins").contains(&"NodeRestriction") {
+        options.disabled_admission.insert("NodeRestriction".to_owned());
+    }
     options.audit_file = last(given, "audit-log-path").filter(|path| *path != "-").map(PathBuf::from);
     if let Some(text) = last(given, "event-ttl") {
         let parsed =
@@ -224,8 +238,10 @@ mod tests {
             // flag                                     refused                    notices
             ("--etcd-servers=http://127.0.0.1:1",       "",                        ""),
             ("--enable-admission-plugins=X",            "",                        "has no effect"),
-            ("--authorization-mode=Node,RBAC",          "",                        "RBAC decides"),
-            ("--authorization-mode=Webhook",            "only RBAC",               ""),
+            ("--enable-admission-plugins=NodeRestriction", "",                     ""),
+            ("--authorization-mode=Node,RBAC",          "",                        ""),
+            ("--authorization-mode=Node",               "beside RBAC only",        ""),
+            ("--authorization-mode=Webhook",            "only Node, RBAC",         ""),
             ("--oidc-issuer-url=https://x",             "no such way",             ""),
             ("--insecure-port=0",                       "unknown flag: --insecure-port", ""),
         ];

@@ -5,6 +5,7 @@ mod certificates;
 mod dynamic;
 mod limits;
 mod namespaces;
+mod node_restriction;
 mod nodes;
 mod pods;
 mod quota;
@@ -115,6 +116,8 @@ fn plugins_mutate(
             pods::copy_topology(ops, object);
         }
     }
+    let key = Key::new(meta::text(object, "namespace"), meta::text(object, "name"));
+    node_restriction::check(ops, (operation, sub), &key, object, old)?;
     let pod_spec = request.creates("", "pods") || request.updates("", "pods", None);
     if pod_spec && enabled(ops, "DefaultTolerationSeconds") {
         pods::tolerate(ops, object);
@@ -168,6 +171,8 @@ pub(crate) async fn validate(
 /// Lets plugins and webhooks refuse a deletion.
 pub(crate) async fn delete(ops: &mut Ops<'_>, old: &Value) -> Result<(), ApiError> {
     namespaces::check_delete(ops, old)?;
+    let key = Key::new(meta::text(old, "namespace"), meta::text(old, "name"));
+    node_restriction::check(ops, (Operation::Delete, None), &key, old, None)?;
     let Some(mut dynamic) = Dynamic::of(ops, Operation::Delete, None, old) else { return Ok(()) };
     dynamic.refuse_deletion(old).await
 }
@@ -180,6 +185,7 @@ pub(crate) async fn pass(
     key: &Key,
     object: &mut Value,
 ) -> Result<(), ApiError> {
+    node_restriction::check(ops, (operation, sub), key, object, None)?;
     let about = json!({"metadata": {"name": key.name, "namespace": key.namespace}});
     let Some(mut dynamic) = Dynamic::of(ops, operation, sub, &about) else { return Ok(()) };
     dynamic.complete(object, key);

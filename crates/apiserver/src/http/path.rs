@@ -19,6 +19,8 @@ pub struct RequestInfo {
     /// What follows the subresource (`…/proxy/a/b`).
     pub rest: String,
     pub name: Option<SmolStr>,
+    /// Fields that the request selects by, with the values that they must have.
+    pub selected: Vec<(String, String)>,
 }
 
 /// Parses a request's method and path. `watch` is the query parameter.

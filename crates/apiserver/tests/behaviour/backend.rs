@@ -8,6 +8,9 @@ use tower::ServiceExt as _;
 
 use crate::real::Real;
 
+/// How many nodes have tokens.
+pub(crate) const NODES: usize = 4;
+
 pub(crate) enum Backend {
     Embedded(ApiServer),
     Real(Real),
@@ -22,10 +25,14 @@ pub(crate) struct Answer {
 
 impl Backend {
     pub(crate) fn embedded() -> Self {
-        let tokens = vec![
+        let mut tokens = vec![
             StaticToken::new("admin-token", "admin", &["system:masters"]),
             StaticToken::new("user-token", "jane", &["developers"]),
         ];
+        tokens.extend((1..=NODES).map(|node| {
+            let (token, user) = (format!("node-{node}-token"), format!("system:node:n{node}"));
+            StaticToken::new(&token, &user, &["system:nodes"])
+        }));
         let disabled_admission = ["ServiceAccount".to_owned()].into();
         let options = Options { tokens, disabled_admission, ..Options::default() };
         Self::Embedded(ApiServer::new(options).unwrap())

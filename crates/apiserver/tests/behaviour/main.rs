@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use backend::Backend;
 
-const FILES: [(&str, &str); 16] = [
+const FILES: [(&str, &str); 17] = [
     ("objects", include_str!("cases/objects.txt")),
     ("patches", include_str!("cases/patches.txt")),
     ("deletion", include_str!("cases/deletion.txt")),
@@ -30,6 +30,7 @@ const FILES: [(&str, &str); 16] = [
     ("mutations", include_str!("cases/mutations.txt")),
     ("webhooks", include_str!("cases/webhooks.txt")),
     ("protobuf", include_str!("cases/protobuf.txt")),
+    ("nodes", include_str!("cases/nodes.txt")),
     ("aggregation", include_str!("cases/aggregation.txt")),
 ];
 

@@ -13,6 +13,8 @@ use hyper_util::rt::TokioIo;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
+use crate::backend::NODES;
+
 pub(crate) struct Real {
     pub(crate) port: u16,
     pub(crate) ca: String,
@@ -58,17 +60,16 @@ pub(crate) async fn start() -> Result<Real, String> {
     let ca = Ca::new("kubernetes-ca").unwrap();
     let serving = ca.server(&["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
     let account = rcgen::KeyPair::generate().unwrap();
+    let nodes =
+        (1..=NODES).map(|node| format!("node-{node}-token,system:node:n{node},n{node},\"system:nodes\"\n"));
+    let users = "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,jane,jane-uid,\"developers\"\n";
     for (name, content) in [
         ("ca.crt", ca.pair.cert.clone()),
         ("srv.crt", serving.cert.clone()),
         ("srv.key", serving.key.clone()),
         ("sa.key", account.serialize_pem()),
         ("sa.pub", account.public_key_pem()),
-        (
-            "tokens.csv",
-            "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,jane,jane-uid,\"developers\"\n"
-                .to_owned(),
-        ),
+        ("tokens.csv", std::iter::once(users.to_owned()).chain(nodes).collect()),
     ] {
         std::fs::write(at(name), content).unwrap();
     }
@@ -105,7 +106,8 @@ pub(crate) async fn start() -> Result<Real, String> {
             ("service-account-key-file", &text("sa.pub")),
             ("service-account-signing-key-file", &text("sa.key")),
             ("service-cluster-ip-range", "10.96.0.0/16"),
-            ("authorization-mode", "RBAC"),
+            ("authorization-mode", "Node,RBAC"),
+            ("enable-admission-plugins", "NodeRestriction"),
             ("endpoint-reconciler-type", "none"),
             ("allow-privileged", "true"),
             ("disable-admission-plugins", "ServiceAccount"),

@@ -288,6 +288,7 @@ impl Authorize for AuthorizationChecks<'_> {
                     subresource: &of.subresource,
                     name: &of.name,
                     path: None,
+                    selected: &[],
                 };
                 (subject, wanted)
             }

@@ -1,6 +1,9 @@
-//! RBAC over the stored roles and bindings, compiled when they change.
+//! RBAC over the stored roles and bindings, compiled when they change; for kubelets, the Node authorizer before it.
 
-use std::sync::Arc;
+pub(crate) mod node;
+pub(crate) mod references;
+
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -28,6 +31,8 @@ pub struct Attributes<'a> {
     pub name: &'a str,
     /// The path of a request that is not about a resource.
     pub path: Option<&'a str>,
+    /// Fields that the request selects by, with the values that they must have.
+    pub selected: &'a [(String, String)],
 }
 
 #[derive(Debug, Clone)]
@@ -90,11 +95,13 @@ type Grants = FxHashMap<String, Vec<(SmolStr, Arc<Vec<Rule>>)>>;
 pub struct Authorizer {
     mode: Authorization,
     grants: Mutex<Option<Arc<Grants>>>,
+    /// What nodes may do that is not subject to restrictions.
+    of_nodes: OnceLock<Vec<Rule>>,
 }
 
 impl Authorizer {
     pub fn new(mode: Authorization) -> Self {
-        Self { mode, grants: Mutex::new(None) }
+        Self { mode, grants: Mutex::new(None), of_nodes: OnceLock::new() }
     }
 
     /// To be called after a change of roles or bindings: the rules are compiled again.
@@ -110,11 +117,33 @@ impl Authorizer {
 
     /// Whether a user may perform an action.
     pub fn allows(&self, server: &Inner, user: &User, wanted: &Attributes<'_>) -> bool {
+        self.decide(server, user, wanted).is_ok()
+    }
+
+    /// Whether a user may perform an action; if not, the reason, which may be empty.
+    pub fn decide(&self, server: &Inner, user: &User, wanted: &Attributes<'_>) -> Result<(), String> {
         if self.mode == Authorization::AlwaysAllow
             || user.groups.iter().any(|group| group == "system:masters")
         {
-            return true;
+            return Ok(());
         }
+        let mut why = String::new();
+        if let Some(node) = self.node(user) {
+            let rules = self.of_nodes.get_or_init(|| node::rules(server));
+            match node::decide(server, node, rules, user, wanted) {
+                Ok(()) => return Ok(()),
+                Err(reason) => why = reason,
+            }
+        }
+        if self.is_granted(server, user, wanted) { Ok(()) } else { Err(why) }
+    }
+
+    /// The node that a user is, if nodes are authorized as such.
+    pub(crate) fn node<'a>(&self, user: &'a User) -> Option<&'a str> {
+        node::identity(user).filter(|_| self.mode == Authorization::NodeAndRbac)
+    }
+
+    fn is_granted(&self, server: &Inner, user: &User, wanted: &Attributes<'_>) -> bool {
         let grants = self.grants(server);
         let account = user.name.strip_prefix("system:serviceaccount:").map(|rest| format!("s:{rest}"));
         let groups = user.groups.iter().map(|group| format!("g:{group}"));
@@ -128,10 +157,11 @@ impl Authorizer {
     /// Refuses a request that its user may not make.
     pub fn check(&self, server: &Inner, user: &User, info: &RequestInfo) -> Result<(), ApiError> {
         let wanted = attributes(info);
-        if self.allows(server, user, &wanted) {
-            return Ok(());
+        let Err(reason) = self.decide(server, user, &wanted) else { return Ok(()) };
+        let mut why = refusal(user, &wanted);
+        if !reason.is_empty() {
+            why = format!("{why}: {reason}");
         }
-        let why = refusal(user, &wanted);
         let named = match info.is_resource {
             true => Named { group: &info.group, what: &info.resource, name: wanted.name },
             false => Named { group: "", what: "", name: "" },
@@ -151,9 +181,17 @@ pub(crate) fn attributes(info: &RequestInfo) -> Attributes<'_> {
         group: &info.group,
         resource: &info.resource,
         subresource: &info.subresource,
-        name: info.name.as_deref().unwrap_or_default(),
+        name: info.name.as_deref().or_else(|| selected_name(info)).unwrap_or_default(),
         path: (!info.is_resource).then_some(info.path.as_str()),
+        selected: &info.selected,
     }
+}
+
+/// The name of the only object that a list, a watch or a deletion of a collection selects.
+fn selected_name(info: &RequestInfo) -> Option<&str> {
+    let is_many = matches!(info.verb, "list" | "watch" | "deletecollection");
+    let named = info.selected.iter().find(|(field, _)| field == "metadata.name");
+    named.filter(|_| is_many).map(|(_, name)| name.as_str())
 }
 
 fn refusal(user: &User, wanted: &Attributes<'_>) -> String {
