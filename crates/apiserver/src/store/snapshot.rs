@@ -140,9 +140,7 @@ fn problem(object: &Value) -> Option<&'static str> {
     let metadata = object.get("metadata").and_then(Value::as_object);
     match metadata {
         None => Some("has no metadata"),
-        Some(metadata)
-            if !metadata.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty()) =>
-        {
+        Some(metadata) if metadata.get("name").and_then(Value::as_str).is_none_or(str::is_empty) => {
             Some("has no name")
         }
         Some(_) => None,
