@@ -27,7 +27,7 @@ pub(crate) struct Selection {
     /// Leave out tests whose name matches this regular expression
     #[arg(long, value_name = "REGEX")]
     pub(crate) skip: Vec<String>,
-    /// Run tests marked [Disruptive] or [Slow], too
+    /// Run disruptive and slow tests, too
     #[arg(long)]
     pub(crate) disruptive: bool,
 }
