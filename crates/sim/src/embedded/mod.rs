@@ -90,8 +90,9 @@ impl Embedded {
             ],
             service_account_key: Some(key),
             service_cidrs: ranges.context("parse the service ranges")?,
-            // As in the real test cluster: pods must not wait for a controller that may not run.
-            disabled_admission: ["ServiceAccount".to_owned()].into(),
+            // As in the real test cluster: pods must not wait for a controller that may not run, and only clusters with
+            // kubelets restrict them.
+            disabled_admission: ["ServiceAccount", "NodeRestriction"].map(str::to_owned).into(),
             audit_entries: AUDIT_ENTRIES,
             ..Options::default()
         })?;
