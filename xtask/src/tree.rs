@@ -230,3 +230,17 @@ fn fuzz_targets_are_built_with_the_same_crates() {
         "cp Cargo.lock fuzz/ && cargo metadata --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null";
     assert!(wrong.is_empty(), "fuzz/Cargo.lock is stale ({mend}):\n{}", wrong.join("\n"));
 }
+
+#[test]
+fn dist_names_every_crate_that_release_has_a_level_for() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let crates = |profile: &str| -> BTreeSet<String> {
+        let (_, section) = manifest.split_once(&format!("[profile.{profile}.package]\n")).unwrap();
+        let section = section.split("\n[").next().unwrap_or_default();
+        section.lines().filter_map(|line| Some(line.split_once(".opt-level")?.0.to_owned())).collect()
+    };
+    let (release, dist) = (crates("release"), crates("dist"));
+    assert!(!release.is_empty());
+    let inherited: Vec<_> = release.difference(&dist).collect();
+    assert!(inherited.is_empty(), "dist would build these as release does: {inherited:?}");
+}
