@@ -9,10 +9,11 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_api::Key;
 use flyball_sim::api::Api;
 use flyball_sim::audit::Entry;
 use flyball_sim::cluster::{Cluster, Manager, Process};
-use flyball_sim::embedded::Embedded;
+use flyball_sim::embedded::{Embedded, RunningManager};
 use flyball_sim::features::Features;
 use flyball_sim::load::{self, Request, count, until};
 use flyball_sim::ours::{self, Profile};
@@ -85,6 +86,28 @@ async fn until_caches_agree(
     }
 }
 
+/// Checks that caches with as many objects as the server have the same ones: each in the server's version.
+async fn caches_hold_what_the_server_has(api: &Api, manager: &RunningManager) -> anyhow::Result<()> {
+    let page = manager.metrics();
+    let mut compared = 0;
+    for (resource, _) in page.lines().filter_map(cache) {
+        let kind = api.resource(resource).await?.as_type();
+        for object in api.list_named(resource, None, None).await? {
+            let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+            let key = Key::new(text("namespace"), text("name"));
+            let held = manager.holds(&kind, &key).map(|version| version.to_string());
+            let there = text("resourceVersion");
+            anyhow::ensure!(
+                held.as_deref() == Some(there),
+                "{resource} {key}: {there} in the server, {held:?} in the cache"
+            );
+            compared += 1;
+        }
+    }
+    anyhow::ensure!(compared > 20, "only {compared} objects were compared");
+    Ok(())
+}
+
 #[test]
 fn a_restored_embedded_server_is_noticed_by_all_controllers() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
@@ -109,6 +132,7 @@ fn a_restored_embedded_server_is_noticed_by_all_controllers() -> anyhow::Result<
         tokio::time::sleep(MINUTE).await;
         anyhow::ensure!(count(&api, &load::path("v1", "pods")).await? == 4, "it did not act within a minute");
         until_caches_agree(&api, "embedded", async || Ok(manager.metrics())).await?;
+        caches_hold_what_the_server_has(&api, &manager).await?;
         let entries = cluster.audit();
         let (created, deleted) = (pod_writes(&entries, "create"), pod_writes(&entries, "delete"));
         anyhow::ensure!((created, deleted) == (1, 0), "{created} pods were created and {deleted} deleted");
