@@ -59,7 +59,7 @@ async fn client(args: &args::Record) -> anyhow::Result<Client> {
 }
 
 fn create(path: &Path) -> anyhow::Result<File> {
-    // Names of objects are nobody else's business.
+    // Names of objects may be confidential: only the owner can read the file.
     let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     match created {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {

@@ -137,7 +137,7 @@ fn manifests(path: &Path) -> anyhow::Result<Manifests> {
     let text = std::fs::read_to_string(path).with_context(|| format!("read {shown}"))?;
     let mut objects = Vec::new();
     for document in serde_yaml::Deserializer::from_str(&text) {
-        let object = Value::deserialize(document).with_context(|| format!("{shown} is no YAML"))?;
+        let object = Value::deserialize(document).with_context(|| format!("{shown} is not valid YAML"))?;
         if object.is_null() {
             continue;
         }

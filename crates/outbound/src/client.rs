@@ -66,7 +66,7 @@ impl Http {
     /// trusts.
     ///
     /// # Errors
-    /// `base` is no such address.
+    /// `base` is not an http or https URL without a query.
     pub fn new(api: &'static str, base: &str, metrics: &Metrics) -> Result<Self, OpenError> {
         let is_known = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
         let uri = base.parse().ok().filter(is_known).filter(|uri: &Uri| uri.query().is_none());
@@ -89,7 +89,7 @@ impl Http {
     /// The same, which trusts only the certificate authorities in a file (PEM).
     ///
     /// # Errors
-    /// The file cannot be read, or has none.
+    /// The file cannot be read, or has no certificate.
     pub fn with_authorities(self, file: &Path) -> Result<Self, OpenError> {
         Ok(Self { connections: connections(Some(file))?, ..self })
     }

@@ -83,7 +83,7 @@ impl SecretFile {
                 }
                 Err(error) => {
                     let error = flyball_runtime::Chain(&error).to_string();
-                    tracing::error!(error, "a secret stays as it was");
+                    tracing::error!(error, "cannot read a secret file; its previous contents stay in use");
                 }
             }
         }

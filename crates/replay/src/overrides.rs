@@ -25,7 +25,7 @@ pub enum When {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no time: 12:00 or 12:00:30 (UTC), 2026-03-01T12:00:00Z, or +1h30m from the start")]
+#[error("{0:?} is not a time: 12:00 or 12:00:30 (UTC), 2026-03-01T12:00:00Z, or +1h30m from the start")]
 pub struct NoTime(String);
 
 impl FromStr for When {

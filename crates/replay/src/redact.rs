@@ -17,7 +17,7 @@ const NAMED_VALUES: [&str; 2] = ["env", "httpHeaders"];
 
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
-#[error("this machine has no randomness for a key")]
+#[error("this machine has no random numbers for a key")]
 pub struct NoRandomness;
 
 /// Redacts all objects of one recording.

@@ -118,7 +118,7 @@ impl Ui {
             Ok(act) => act,
             Err(error) => return problem(StatusCode::BAD_REQUEST, &error.to_string()),
         };
-        tracing::info!(?act, "a visitor of the page");
+        tracing::info!(?act, "an action requested on the live page");
         match acts.act(act).await {
             Ok(done) => json(StatusCode::OK, &serde_json::json!({ "done": done })),
             Err(why) => problem(StatusCode::CONFLICT, &why),

@@ -1,4 +1,4 @@
-//! Who may look in a process that has no users: a link that works once, exchanged for a cookie.
+//! Authentication of the live page in a process that has no user accounts: a link that works once, exchanged for a cookie.
 
 use std::collections::VecDeque;
 

@@ -76,7 +76,7 @@ async fn converse(stream: UnixStream, answer: Answerer) {
                     _ = lines.fill_buf() => return,
                 }
             }
-            Err(error) => Err(anyhow!("a request that this version does not know: {error}")),
+            Err(error) => Err(anyhow!("unknown request: {error}")),
         };
         let response = match outcome {
             Ok(value) => json!({"ok": value}),

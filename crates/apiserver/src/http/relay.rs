@@ -23,7 +23,7 @@ const OF_CONNECTIONS: [HeaderName; 8] = [
     header::TRANSFER_ENCODING,
     header::UPGRADE,
 ];
-/// With these, a user has proved to this server who they are. They are nobody else's business.
+/// Credentials of users of this server, which are not passed on.
 const OF_USERS: [&str; 2] = ["authorization", "impersonate-"];
 
 /// A request that goes on to another server.
@@ -62,7 +62,7 @@ impl Onward<'_> {
             let server = hyper::upgrade::on(&mut response);
             tokio::spawn(async move {
                 if let Err(error) = join(client, server).await {
-                    tracing::debug!(%error, "a connection that was passed on broke");
+                    tracing::debug!(%error, "a proxied connection failed");
                 }
             });
         }

@@ -141,7 +141,11 @@ impl Webhook {
         let name = &self.name;
         match self.on_failure {
             OnFailure::Ignore => {
-                tracing::warn!(webhook = name, why, "a webhook could not be called; the request goes on");
+                tracing::warn!(
+                    webhook = name,
+                    why,
+                    "cannot call a webhook; ignored, as its failurePolicy says"
+                );
                 Ok(())
             }
             OnFailure::Fail => Err(ApiError::internal(format!("failed calling webhook {name:?}: {why}"))),
