@@ -41,6 +41,9 @@ struct Process {
 impl Process {
     fn begin(begin: &impl Fn(Post, &Arc<Link>) -> RunningManager, post: Post) -> Self {
         let link = Link::intact();
+        if matches!(post, Post::Leader) {
+            link.lead();
+        }
         Self { manager: begin(post, &link), link }
     }
 
@@ -67,6 +70,7 @@ impl Standby {
 
     /// Workers start when the caches show everything that former leaders wrote until `since`.
     fn take_over(self, since: Instant, faults: &Faults) -> Process {
+        self.process.link.lead();
         self.leads.set(Some(since).filter(|_| !faults.lack(Safeguard::CurrentCaches)));
         self.process
     }

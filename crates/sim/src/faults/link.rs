@@ -16,6 +16,8 @@ pub struct Link {
     is_cut: latest::Sender<bool>,
     /// Until when the process may write.
     fence: Fence,
+    /// Whether the process leads, as far as nobody else does.
+    leads: AtomicBool,
     /// Whether another process leads by now.
     is_deposed: AtomicBool,
 }
@@ -24,7 +26,8 @@ impl Link {
     /// An intact connection, of a process that may write without a limit.
     pub fn intact() -> Arc<Self> {
         let fence = Fence::new(FenceClock::Tokio(Instant::now()));
-        Arc::new(Self { is_cut: latest::Sender::new(false), fence, is_deposed: AtomicBool::new(false) })
+        let (leads, is_deposed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { is_cut: latest::Sender::new(false), fence, leads, is_deposed })
     }
 
     pub fn fence(&self) -> &Fence {
@@ -43,8 +46,18 @@ impl Link {
         *self.is_cut.borrow()
     }
 
+    /// The process leads from now on.
+    pub fn lead(&self) {
+        self.leads.store(true, Ordering::Relaxed);
+    }
+
+    pub fn leads(&self) -> bool {
+        self.leads.load(Ordering::Relaxed)
+    }
+
     /// Another process leads from now on.
     pub fn depose(&self) {
+        self.leads.store(false, Ordering::Relaxed);
         self.is_deposed.store(true, Ordering::Relaxed);
     }
 

@@ -253,10 +253,11 @@ impl Faults {
         is_restored
     }
 
-    /// Counts a write that a process has made; returns what happens to the process after it.
+    /// Counts a write that a process has made; returns what happens to the process after it. Only leaders have a fate: a standby
+    /// makes sure that the accounts of its controllers exist, but it is not watched.
     fn wrote(&self, link: &Link) -> Option<Fate> {
         let count = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
-        if link.is_cut() || link.is_deposed() {
+        if link.is_cut() || !link.leads() {
             return None;
         }
         let is_chosen = self.on.load(Ordering::Relaxed) && self.crash_after == Some(count);
