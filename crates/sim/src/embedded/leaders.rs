@@ -1,5 +1,6 @@
-//! Which process of a controller manager leads. As the faults have it, a leader crashes, or is cut off from the server, and another
-//! process takes its place. There are no Lease objects here: the lease of a leader that is cut off ends as that of an elector would.
+//! Simulates leader election among the processes of a controller manager. The injected faults crash the leader or disconnect it from
+//! the API server, and another process takes over. No Lease objects are used: the simulated lease of a disconnected leader expires
+//! on the same schedule as in real leader election.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +17,9 @@ use crate::faults::{Fate, Faults, Link, RETRY_PERIOD, Safeguard};
 
 /// How long a controller manager may take to stop.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// How long after its connection is back a former leader continues: its elector would end it at once, but may be slow.
-const CONTINUES: Duration = Duration::from_secs(5);
-/// How much later than the leader a standby counts the time since a renewal, as it sees the renewal later.
+/// How long a former leader keeps running after it reconnects: its elector should stop it at once, but may be slow.
+const FORMER_LEADER_CONTINUES: Duration = Duration::from_secs(5);
+/// How long after the leader renews its lease a standby observes the renewal, and restarts its expiry timer.
 const RENEWAL_SEEN_AFTER: Duration = Duration::from_millis(20);
 
 /// The leases of simulated leaders: so short that a standby's caches may still lag when it takes over.
@@ -52,7 +53,7 @@ impl Process {
         self.link.depose();
         sleep(cut_off_for).await;
         self.link.mend();
-        sleep(CONTINUES).await;
+        sleep(FORMER_LEADER_CONTINUES).await;
     }
 }
 
@@ -116,8 +117,8 @@ async fn end_of_term(leader: &Link, faults: &Faults) -> End {
     }
 }
 
-/// Starts a controller manager behind the cluster's faults. After a crash another process is started; where leaders are to fail, a
-/// standby takes their place, and there is a new one.
+/// Starts a controller manager that is subject to the cluster's injected faults. After a crash, a new process is started. If failover
+/// is enabled, a standby also runs: it takes over on failover or lease expiry, and a new standby is started.
 pub(super) fn start(cluster: &Embedded, program: Program) -> anyhow::Result<RunningManager> {
     let begin = manager::prepare(cluster, program)?;
     let Some(faults) = cluster.faults.clone() else {

@@ -21,7 +21,7 @@ pub enum Step<'a> {
     AllowNodeAttach(&'a str),
     /// Sync the node, which updates `status.volumesAttached`.
     Report(&'a str),
-    /// Delete the VolumeAttachment, or call the FlexVolume driver. `Force` says why although the disk may be mounted.
+    /// Delete the VolumeAttachment, or call the FlexVolume driver. `Force` is why a disk that may be mounted is detached anyway.
     Detach(&'a str, Option<Force>),
     /// Check with the FlexVolume driver that the disk is still attached.
     Verify(&'a str),
@@ -116,8 +116,9 @@ fn keep_attached<'a>(on_node: &DiskOnNode<'a>, verify_after: Option<Duration>) -
     }
 }
 
-/// For a node that has pods that need the disk, and a VolumeAttachment that is being deleted. While the driver detaches the disk
-/// because no pod needed it any more, the pod that needs it again waits, as upstream's does. Otherwise attaching it has failed.
+/// For a node that has pods that need the disk, and a VolumeAttachment that is being deleted. If this process requested
+/// the detach, because no pod needed the disk, and it is still in progress, wait for it, as upstream does. Otherwise, treat the
+/// attach as failed.
 fn needed_again<'a>(on_node: &DiskOnNode<'a>, attachment: &VolumeAttachment) -> Vec<Step<'a>> {
     let detach_failed = match own_detach(on_node, attachment) {
         OwnDetach::Running { left } => return vec![Step::Wait(left)],
@@ -127,13 +128,13 @@ fn needed_again<'a>(on_node: &DiskOnNode<'a>, attachment: &VolumeAttachment) -> 
     detach_failed.into_iter().chain(attach_failed(on_node, "volume attachment is being deleted")).collect()
 }
 
-/// What has become of the detach that this process has asked the driver for.
+/// The state of a detach that this process requested.
 enum OwnDetach {
-    /// The driver has as much time left.
+    /// In progress; it times out after this much longer.
     Running { left: Duration },
     /// It has just failed.
     Failed(String),
-    /// It was not asked, or its failure is recorded already.
+    /// This process requested no detach, or has already recorded its failure.
     None,
 }
 
@@ -194,7 +195,7 @@ fn detach<'a>(on_node: &DiskOnNode<'a>, force_on_timeout: bool) -> Option<Step<'
         match own_detach(on_node, attachment) {
             OwnDetach::Running { left } => return Some(Step::Wait(left)),
             OwnDetach::Failed(why) => return Some(Step::DetachFailed(on_node.node, why)),
-            // Delete it once more, although that changes nothing: the driver's time begins again.
+            // Delete the VolumeAttachment again: this is a no-op on the server, but it restarts the driver timeout.
             OwnDetach::None => {}
         }
     }
